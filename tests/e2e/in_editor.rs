@@ -94,25 +94,25 @@ fn a_rename_command_edits_through_the_editor_and_is_undone() {
     check_output(
         &text,
         &expect![[r#"
-        > rename greet to welcome in a.py
+            > rename greet to welcome in a.py
 
-        **Language server** `lsp {"action":"rename","new_name":"welcome","file":"<sandbox>/the project/a.py","line":1,"column":5,"symbol":"greet","as_of":"FF90"}`
+            **Language server** `lsp {"action":"rename","new_name":"welcome","file":"<sandbox>/the project/a.py","line":1,"column":5,"symbol":"greet","as_of":"FF90"}`
+
+                rename greet to welcome: 4 places in 2 files (basedpyright)
+                  a.py: 2
+                  b.py: 2
+                note: more methods named `greet` may be related: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
+                not checked by basedpyright: a.py, b.py (basedpyright: textDocument/diagnostic: no script for textDocument/diagnostic)
 
             rename greet to welcome: 4 places in 2 files (basedpyright)
               a.py: 2
               b.py: 2
             note: more methods named `greet` may be related: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
-            diagnostics not compared for 2 files: not known before or after (basedpyright)
+            not checked by basedpyright: a.py, b.py (basedpyright: textDocument/diagnostic: no script for textDocument/diagnostic)
 
-        rename greet to welcome: 4 places in 2 files (basedpyright)
-          a.py: 2
-          b.py: 2
-        note: more methods named `greet` may be related: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
-        diagnostics not compared for 2 files: not known before or after (basedpyright)
+            *changed and not saved: a.py*
 
-        *changed and not saved: a.py*
-
-    "#]],
+        "#]],
     );
     let asked = editor.all("window/showMessageRequest");
     let offers = |message: &Value| message["actions"][0]["title"] == "Open transcript";

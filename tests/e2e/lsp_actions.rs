@@ -226,10 +226,10 @@ fn code_actions_are_listed_and_one_is_applied() {
     check_output(
         &said,
         &expect![[r#"
-        Say hello: +1 -1 lines in 1 file (basedpyright)
-          a.py: changed
-        no new errors or warnings in 1 file (basedpyright)
-    "#]],
+            Say hello: +1 -1 lines in 1 file (basedpyright)
+              a.py: changed
+            No new problems (1 changed file checked).
+        "#]],
     );
     assert_eq!(sandbox.read("a.py"), FILE.replacen("greet", "hello", 1));
     sandbox.run(&["undo"]).expect(0);
@@ -267,10 +267,10 @@ fn edits_of_a_command_are_committed_and_undoable() {
     check_output(
         &said,
         &expect![[r#"
-        Split: +1 -0 lines in 1 file
-          b.py
-        no new errors or warnings in 1 file (basedpyright)
-    "#]],
+            Split: +1 -0 lines in 1 file
+              b.py
+            No new problems (1 changed file checked).
+        "#]],
     );
     assert_eq!(sandbox.read("b.py"), "from a import greet\n");
     assert!(answer.value["details"]["commits"][0]["commit"].is_string(), "{:#}", answer.value);
@@ -413,7 +413,7 @@ fn a_new_file_includes_the_servers_edits() {
             write b.py: +1 -0 lines in 1 file
               b.py: created
             also changed for basedpyright: a.py
-            no new errors or warnings in 2 files (basedpyright)
+            No new problems (2 changed files checked).
         "#]],
     );
     assert_eq!(sandbox.read("a.py"), format!("import b\n{FILE}"));

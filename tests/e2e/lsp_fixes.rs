@@ -69,14 +69,14 @@ fn a_fix_is_kept_only_if_it_solves_its_problem() {
     check_output(
         &said,
         &expect![[r#"
-        fix all of E1: fixed 1, left 1, reverted 1
-        fix all of E1: +0 -1 lines in 1 file (basedpyright)
-          a.py: changed
-        no new errors or warnings in 1 file (basedpyright)
-        fixed: 1
-          a.py:1: error: unused [E1] (basedpyright)
-          left: a.py:1: error: y is not defined [E1] (basedpyright)
-    "#]],
+            fix all of E1: fixed 1, left 1, reverted 1
+            fix all of E1: +0 -1 lines in 1 file (basedpyright)
+              a.py: changed
+            No new problems (1 changed file checked).
+            fixed: 1
+              a.py:1: error: unused [E1] (basedpyright)
+              left: a.py:1: error: y is not defined [E1] (basedpyright)
+        "#]],
     );
     assert_eq!(sandbox.read("a.py"), "x = y\n", "one fix was made, the other was not");
     let shown: Vec<Value> = scripted
@@ -128,20 +128,20 @@ fn source_fix_all_is_applied_and_planned_from_a_prompt() {
         [{"result": []}],
     ]);
     let both = [wrong(0, "unused"), wrong(1, "y is not defined")];
-    let diagnostics = json!([report(&both), report(&[]), report(&both), report(&[])]);
+    let diagnostics = json!([report(&both), report(&[])]);
     let (sandbox, scripted) = project(diagnostics, actions);
     let said = sandbox.run(&["run", "fix all diagnostics in a.py", "--yes"]).expect(0).stdout;
     check_output(
         &said,
         &expect![[r#"
-        fix all: fixed 2, left 0, reverted 0
-        fix all: +1 -1 lines in 1 file (basedpyright)
-          a.py: changed
-        no new errors or warnings in 1 file (basedpyright)
-        fixed: 2
-          a.py:1: error: unused [E1] (basedpyright)
-          a.py:2: error: y is not defined [E1] (basedpyright)
-    "#]],
+            fix all: fixed 2, left 0, reverted 0
+            fix all: +1 -1 lines in 1 file (basedpyright)
+              a.py: changed
+            No new problems (1 changed file checked).
+            fixed: 2
+              a.py:1: error: unused [E1] (basedpyright)
+              a.py:2: error: y is not defined [E1] (basedpyright)
+        "#]],
     );
     assert_eq!(sandbox.read("a.py"), "y = 1\nx = y\n");
     assert_eq!(scripted.sent("textDocument/codeAction")[0]["context"]["only"], json!(["source.fixAll"]));

@@ -147,8 +147,8 @@ fn a_file_outside_every_crate_is_reported_unchecked() {
     assert!(said.contains("does not count it as part of the project"), "{said}");
     let ask = json!({"action": "rename", "file": "src/lib.rs", "symbol": "Kind", "new_name": "Sort", "timeout": 100});
     let answer = sandbox.tool("lsp", &ask);
-    let disowned = &answer.value["details"]["diagnostics"]["disowned"];
-    assert_eq!(*disowned, json!(["src/extra.rs"]), "{}", answer.ok());
+    let missing = &answer.value["details"]["diagnostics"]["missing"];
+    assert_eq!(*missing, json!({"rust-analyzer": ["src/extra.rs"]}), "{}", answer.ok());
 }
 
 #[test]

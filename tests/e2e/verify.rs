@@ -45,12 +45,12 @@ fn dependents_are_opened_closed_and_bounded() {
     check_output(
         &said,
         &expect![[r#"
-        [a.py#87A1]
-        write a.py: +1 -1 lines in 1 file
-          a.py: changed
-        no new errors or warnings in 21 files, 20 of them not changed themselves (basedpyright)
-        diagnostics not checked for 5 files
-    "#]],
+            [a.py#87A1]
+            write a.py: +1 -1 lines in 1 file
+              a.py: changed
+            not checked: 5 files
+            no new problems in 1 changed file, 20 dependents
+        "#]],
     );
     let uris = |method: &str| -> Vec<String> {
         let sent = scripted.sent(method).into_iter();
@@ -58,7 +58,6 @@ fn dependents_are_opened_closed_and_bounded() {
     };
     let opened = uris("textDocument/didOpen");
     let users = opened.iter().filter(|uri| uri.contains("user")).count();
-    // The baseline is not needed, since the new diagnostics are empty.
     assert_eq!((users, opened.len()), (20, 21), "{opened:?}");
     // Notifications may arrive later: the answer does not wait for the server to read them.
     tests::wait_for(Duration::from_secs(60), || scripted.got("textDocument/didClose") >= 20);
@@ -75,13 +74,14 @@ fn importers_of_a_moved_file_are_checked() {
     let mut batch = Batch::start(&sandbox);
     batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
     let moved = batch.call("lsp", &json!({"action": "rename_file", "file": "a.py", "to": "c.py"}));
-    let expected = "no new errors or warnings in 2 files, 1 of them not changed themselves";
-    assert!(moved.ok().contains(expected), "{}", moved.ok());
+    let said = moved.ok();
+    check_output(
+        line_with(&said, "No new problems"),
+        &expect!["No new problems (1 changed file, 1 dependent checked)."],
+    );
 }
 
-/// A server that pushes reports nothing about one file.
-///
-/// Another file has an old problem and a new one.
+/// A server that pushes reports nothing of one file, and two problems of another.
 #[test]
 fn partial_results_are_reported_per_file() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n")]);
@@ -95,11 +95,9 @@ fn partial_results_are_reported_per_file() {
             json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": items});
         json!([{"notify": {"method": "textDocument/publishDiagnostics", "params": params}}])
     };
-    // The server opens the file itself, then the others after the edit; one of them for its
-    // baseline.
-    let mut opened = vec![publish(vec![]), json!([]), publish(vec![item("it was bad"), item("it is worse")])];
+    // Opened are the file itself, then the others after the edit.
+    let mut opened = vec![publish(vec![]), json!([]), publish(vec![item("it is bad"), item("it is worse")])];
     opened.extend((0..10).map(|_| publish(vec![])));
-    opened.push(publish(vec![item("it was bad")]));
     let script = json!({
         "capabilities": {"diagnosticProvider": null},
         "methods": {
@@ -109,79 +107,89 @@ fn partial_results_are_reported_per_file() {
         },
     });
     Scripted::install(&mut sandbox, &[script]);
-    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "5s".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "5s".to_owned());
     let mut batch = Batch::start(&sandbox);
     batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
     let said = replace(&mut batch, "a.py", "def greet():\n    return 3\n");
     check_output(
         &said,
         &expect![[r#"
-        [a.py#E2D7]
-        write a.py: +1 -1 lines in 1 file
-          a.py: changed
-        introduced: 1 error, 0 warnings in 12 files, 11 of them not changed themselves (basedpyright)
-          user01.py:1: error: it is worse (basedpyright)
-        diagnostics pending for 1 file: not known within the wait (basedpyright: it has not answered yet)
-    "#]],
+            [a.py#E2D7]
+            write a.py: +1 -1 lines in 1 file
+              a.py: changed
+            2 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
+              user01.py:1: error: it is bad (basedpyright)
+              user01.py:1: error: it is worse (basedpyright)
+            basedpyright has not reported on 1 file yet.
+        "#]],
     );
 }
 
-#[test]
-fn pending_diagnostics_come_with_the_next_result() {
-    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+/// Replies with these diagnostics, each with the code `E1`.
+fn full(messages: &[&str]) -> Value {
     let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
-    let broken = json!({"range": place, "severity": 1, "message": "x is bad", "code": "E1"});
-    let script = script(json!([
-        [{"result": {"kind": "full", "items": []}}],
-        ["never"],
-        [{"result": {"kind": "full", "items": [broken]}}],
-    ]));
+    let item = |message: &&str| json!({"range": place, "severity": 1, "message": message, "code": "E1"});
+    json!({"result": {"kind": "full", "items": messages.iter().map(item).collect::<Vec<_>>()}})
+}
+
+#[test]
+fn late_diagnostics_come_with_the_next_result() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "300ms".to_owned());
+    let script =
+        script(json!([[{"delay_ms": 2000}, full(&["x is bad"])], [full(&["x is bad", "x is worse"])]]));
     Scripted::install(&mut sandbox, &[script]);
-    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "1s".to_owned());
     let mut batch = Batch::start(&sandbox);
     batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
-    let said = replace(&mut batch, "a.py", "x = 2\n");
+    let started = std::time::Instant::now();
+    let said = replace(&mut batch, "a.py", "x = 3\n");
+    assert!(started.elapsed() < Duration::from_secs(2), "an edit is not held up");
     check_output(
         &said,
         &expect![[r#"
-        [a.py#013C]
+        [a.py#C952]
         write a.py: +1 -1 lines in 1 file
           a.py: changed
-        diagnostics pending for 1 file: not known within the wait (basedpyright did not answer textDocument/diagnostic within 1s)
+        not checked yet by basedpyright: it has not reported on 1 file
     "#]],
     );
-    let answer = batch.call("read", &json!({"path": "a.py"}));
-    let said = answer.ok();
+    let mut said = String::new();
+    tests::wait_for(Duration::from_secs(60), || {
+        said = batch.call("read", &json!({"path": "a.py"})).ok();
+        said.contains("later, of")
+    });
     check_output(
         &said,
         &expect![[r#"
-        [a.py#013C]
-        1gg:x = 2
+        [a.py#C952]
+        1nx:x = 3
 
-        from an earlier edit:
-        introduced: 1 error, 0 warnings in 1 file (basedpyright)
+        later, of write a.py:
+        1 error, 0 warnings now; not known which are new: basedpyright had not checked the text before
           a.py:1: error: x is bad [E1] (basedpyright)
     "#]],
     );
-    let said = batch.call("read", &json!({"path": "a.py"})).ok().to_owned();
-    assert!(!said.contains("earlier edit"), "it is reported once: {said}");
+    let said = batch.call("read", &json!({"path": "a.py"})).ok();
+    assert!(!said.contains("later, of"), "it is reported once: {said}");
+    // The late answer is the baseline of the next edit.
+    let said = replace(&mut batch, "a.py", "x = 4\n");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.py#8776]
+        write a.py: +1 -1 lines in 1 file
+          a.py: changed
+        introduced: 1 error, 0 warnings
+          a.py:1: error: x is worse [E1] (basedpyright)
+    "#]],
+    );
 }
 
 #[test]
-fn a_missing_baseline_is_requested_after_the_edit() {
+fn without_a_baseline_problems_are_only_counted() {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
-    let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
-    let item = |message: &str| json!({"range": place, "severity": 1, "message": message, "code": "E1"});
-    let full = |items: Value| json!({"result": {"kind": "full", "items": items}});
-    // The server is silent before the edit. Then it receives requests about the new text, then
-    // about the old one.
-    let script = script(json!([
-        ["never"],
-        [full(json!([item("x was bad"), item("x is bad")]))],
-        [full(json!([item("x was bad"), item("x is gone")]))],
-    ]));
-    let scripted = Scripted::install(&mut sandbox, &[script]);
-    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "10s".to_owned());
+    let turns = json!([[full(&["x is bad"])], [full(&["x is worse"])]]);
+    let scripted = Scripted::install(&mut sandbox, &[script(turns)]);
     let mut batch = Batch::start(&sandbox);
     batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
     let said = replace(&mut batch, "a.py", "x = 2\n");
@@ -191,17 +199,116 @@ fn a_missing_baseline_is_requested_after_the_edit() {
         [a.py#013C]
         write a.py: +1 -1 lines in 1 file
           a.py: changed
-        introduced: 1 error, 0 warnings in 1 file (basedpyright)
+        1 error, 0 warnings now; not known which are new: basedpyright had not checked the text before
           a.py:1: error: x is bad [E1] (basedpyright)
-        fixed: 1
-          a.py:1: error: x is gone [E1] (basedpyright)
     "#]],
     );
-    tests::wait_for(Duration::from_secs(20), || scripted.got("textDocument/didChange") >= 3);
-    let texts: Vec<Value> = scripted.sent("textDocument/didChange");
-    let texts: Vec<&Value> = texts.iter().map(|sent| &sent["contentChanges"][0]["text"]).collect();
-    assert_eq!(texts, ["x = 2\n", "x = 1\n", "x = 2\n"], "applied, baseline shown, and reverted");
-    assert_eq!(sandbox.read("a.py"), "x = 2\n");
+    assert_eq!(scripted.got("textDocument/diagnostic"), 1, "the text before is not asked about");
+    let said = replace(&mut batch, "a.py", "x = 3\n");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.py#C952]
+        write a.py: +1 -1 lines in 1 file
+          a.py: changed
+        introduced: 1 error, 0 warnings
+          a.py:1: error: x is worse [E1] (basedpyright)
+        fixed: 1
+          a.py:1: error: x is bad [E1] (basedpyright)
+    "#]],
+    );
+}
+
+#[test]
+fn an_edit_takes_over_what_is_pending() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n"), ("b.py", "y = 1\n")]);
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "1s".to_owned());
+    let turns = json!([["never"], [full(&[])], [full(&["x is bad"])]]);
+    Scripted::install(&mut sandbox, &[script(turns)]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let said = replace(&mut batch, "a.py", "x = 2\n");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.py#013C]
+        write a.py: +1 -1 lines in 1 file
+          a.py: changed
+        not checked yet by basedpyright: it has not reported on 1 file
+    "#]],
+    );
+    let said = replace(&mut batch, "b.py", "y = 2\n");
+    check_output(
+        &said,
+        &expect![[r#"
+        [b.py#8A59]
+        write b.py: +1 -1 lines in 1 file
+          b.py: changed
+        1 error, 0 warnings now; not known which are new: basedpyright had not checked the text before
+          a.py:1: error: x is bad [E1] (basedpyright)
+    "#]],
+    );
+}
+
+/// The server that types the language is silent, or not installed.
+#[test]
+fn a_linter_alone_gives_no_verdict() {
+    for installed in [true, false] {
+        let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n"), ("ruff.toml", "")]);
+        sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "2s".to_owned());
+        if installed {
+            Scripted::install(&mut sandbox, &[script(json!([["never"]]))]);
+        }
+        Scripted::install_linter(&mut sandbox, &[script(json!([[full(&[])]]))]);
+        let mut batch = Batch::start(&sandbox);
+        batch.call("lsp", &json!({"action": "diagnostics", "file": "a.py", "timeout": 2}));
+        let said = replace(&mut batch, "a.py", "x = 2\n");
+        let expected = match installed {
+            true => expect![[r#"
+                [a.py#013C]
+                write a.py: +1 -1 lines in 1 file
+                  a.py: changed
+                not checked yet by basedpyright: it has not reported on 1 file
+            "#]],
+            false => expect![[r#"
+                [a.py#013C]
+                write a.py: +1 -1 lines in 1 file
+                  a.py: changed
+                not checked by basedpyright: a.py (it is not installed)
+            "#]],
+        };
+        check_output(&said, &expected);
+    }
+}
+
+#[test]
+fn a_one_shot_edit_with_new_errors_exits_with_1() {
+    let mut sandbox = Sandbox::with(&[("a.py", "one = 1\n")]);
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 3}});
+    let changes = json!({"changes": {"${root}/a.py": [{"range": range, "newText": "two"}]}});
+    let mut script = script(json!([[full(&[])], [{"delay_ms": 1000}, full(&["two is bad"])]]));
+    script["methods"]["textDocument/rename"] = json!([[{"result": changes}]]);
+    Scripted::install(&mut sandbox, &[script]);
+    let ask = json!({"action": "rename", "file": "a.py", "line": 1, "symbol": "one", "new_name": "two"});
+    let ran = sandbox.run(&["tool", "--yes", "lsp", &ask.to_string()]);
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    check_output(
+        &ran.stdout,
+        &expect![[r#"
+        rename one to two: 1 place in 1 file (basedpyright)
+          a.py: 1
+        note: more methods named `one` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
+        introduced: 1 error, 0 warnings
+          a.py:1: error: two is bad [E1] (basedpyright)
+    "#]],
+    );
+    check_output(
+        &ran.stderr,
+        &expect![[r#"
+        pilcrow: the edit introduced errors; `pilcrow undo` reverts it
+    "#]],
+    );
+    assert_eq!(sandbox.read("a.py"), "two = 1\n", "the edit is made");
 }
 
 /// A command that changes `a.py` and `b.py` in two edits, which affect a third
@@ -256,23 +363,20 @@ fn command_edits_report_errors_in_all_affected_files() {
     let answer = batch.call("lsp", &ask);
     let said = answer.ok();
     assert_eq!(sandbox.read("b.py"), "from a import hello\n");
-    // The old texts are shown after the command, so their diagnostics are known too.
     check_output(
         &said,
         &expect![[r#"
-        Go: +1 -1 lines in 1 file
-          a.py
-        Go: +1 -1 lines in 1 file
-          b.py
-        introduced: 2 errors, 0 warnings in 3 files, 1 of them not changed themselves (basedpyright)
-          a.py:1: error: about def hello():
-                return 1 [E1] (basedpyright)
-          b.py:1: error: about from a import hello [E1] (basedpyright)
-        fixed: 2
-          a.py:1: error: about def greet():
-                return 1 [E1] (basedpyright)
-          b.py:1: error: about from a import greet [E1] (basedpyright)
-    "#]],
+            Go: +1 -1 lines in 1 file
+              a.py
+            Go: +1 -1 lines in 1 file
+              b.py
+            3 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
+              a.py:1: error: about def hello():
+                    return 1 [E1] (basedpyright)
+              b.py:1: error: about from a import hello [E1] (basedpyright)
+              c.py:1: error: about import a
+                a.greet() [E1] (basedpyright)
+        "#]],
     );
 }
 
@@ -343,11 +447,11 @@ fn a_preview_without_a_server_is_skipped_or_starts_it() {
     check_output(
         &said,
         &expect![[r#"
-        [a.py#013C]
-        write a.py: +1 -1 lines in 1 file
-          a.py: changed
-        not tried: no language server of a.py runs yet
-    "#]],
+            [a.py#013C]
+            write a.py: +1 -1 lines in 1 file
+              a.py: changed
+            not tried: no language server of a.py runs yet
+        "#]],
     );
     assert_eq!(sandbox.read("a.py"), "x = 2\n");
     let (sandbox, _, mut batch) = cold_with("no_new_errors", 2);
@@ -356,10 +460,10 @@ fn a_preview_without_a_server_is_skipped_or_starts_it() {
     check_output(
         &said,
         &expect![[r#"
-        not applied, nothing was written: it would bring new errors
-        previewed before the edit:
-        introduced: 1 error, 0 warnings in 1 file (basedpyright)
-          a.py:1: error: x is bad [E1] (basedpyright)"#]],
+            not applied, nothing was written: it would bring new errors
+            previewed before the edit:
+            introduced: 1 error, 0 warnings
+              a.py:1: error: x is bad [E1] (basedpyright)"#]],
     );
     assert_eq!(sandbox.read("a.py"), "x = 1\n");
     // A new file with errors is not created either.
@@ -371,7 +475,7 @@ fn a_preview_without_a_server_is_skipped_or_starts_it() {
         &expect![[r#"
             not applied, nothing was written: it would bring new errors
             previewed before the edit:
-            introduced: 1 error, 0 warnings in 1 file (basedpyright)
+            introduced: 1 error, 0 warnings
               new.py:1: error: x is bad [E1] (basedpyright)
             not tried on basedpyright: it searches new.py on disk, so files that may use them were not checked"#]],
     );
@@ -393,10 +497,10 @@ fn no_new_errors_waits_for_a_loading_server() {
     check_output(
         &said,
         &expect![[r#"
-        not applied, nothing was written: it would bring new errors
-        previewed before the edit:
-        introduced: 1 error, 0 warnings in 1 file (basedpyright)
-          a.py:1: error: x is bad [E1] (basedpyright)"#]],
+            not applied, nothing was written: it would bring new errors
+            previewed before the edit:
+            introduced: 1 error, 0 warnings
+              a.py:1: error: x is bad [E1] (basedpyright)"#]],
     );
     assert_eq!(sandbox.read("a.py"), "x = 1\n");
 }
@@ -422,11 +526,11 @@ fn an_error_naming_a_renamed_symbol_is_unchanged() {
     check_output(
         &said,
         &expect![[r#"
-        rename spin to twirl: 2 places in 1 file (basedpyright)
-          a.py: 2
-        note: more methods named `spin` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
-        no new errors or warnings in 1 file (basedpyright)
-    "#]],
+            rename spin to twirl: 2 places in 1 file (basedpyright)
+              a.py: 2
+            note: more methods named `spin` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
+            No new problems (1 changed file checked).
+        "#]],
     );
 }
 
@@ -438,15 +542,15 @@ fn the_policy_reports_asks_about_or_refuses_errors() {
     check_output(
         &said,
         &expect![[r#"
-        [a.py#013C]
-        write a.py: +1 -1 lines in 1 file
-          a.py: changed
-        previewed before the edit:
-        introduced: 1 error, 0 warnings in 1 file (basedpyright)
-          a.py:1: error: x is bad [E1] (basedpyright)
-        introduced: 1 error, 0 warnings in 1 file (basedpyright)
-          a.py:1: error: x is bad [E1] (basedpyright)
-    "#]],
+            [a.py#013C]
+            write a.py: +1 -1 lines in 1 file
+              a.py: changed
+            previewed before the edit:
+            introduced: 1 error, 0 warnings
+              a.py:1: error: x is bad [E1] (basedpyright)
+            introduced: 1 error, 0 warnings
+              a.py:1: error: x is bad [E1] (basedpyright)
+        "#]],
     );
     assert_eq!(sandbox.read("a.py"), "x = 2\n");
     for (policy, code, expected) in [
@@ -454,10 +558,10 @@ fn the_policy_reports_asks_about_or_refuses_errors() {
             "no_new_errors",
             "not_applied",
             expect![[r#"
-            not applied, nothing was written: it would bring new errors
-            previewed before the edit:
-            introduced: 1 error, 0 warnings in 1 file (basedpyright)
-              a.py:1: error: x is bad [E1] (basedpyright)"#]],
+                not applied, nothing was written: it would bring new errors
+                previewed before the edit:
+                introduced: 1 error, 0 warnings
+                  a.py:1: error: x is bad [E1] (basedpyright)"#]],
         ),
         (
             "ask",
@@ -565,7 +669,7 @@ fn a_partly_answered_preview_names_the_missing_file() {
     );
     check_output(
         after(&said, "previewed before the edit:"),
-        &expect!["no new errors or warnings in 1 file (basedpyright)"],
+        &expect!["No new problems (1 changed file checked)."],
     );
 }
 
@@ -573,7 +677,7 @@ fn a_partly_answered_preview_names_the_missing_file() {
 ///
 /// rust-analyzer does this.
 #[test]
-fn partial_checks_give_no_verdict_on_other_files() {
+fn partial_checks_are_not_called_compiled() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n"), ("b.py", "greet\n")]);
     let definition = include_str!("../../adapters/servers/basedpyright.toml");
     let directory = sandbox.home().join("config/adapters/servers");
@@ -589,16 +693,13 @@ fn partial_checks_give_no_verdict_on_other_files() {
     check_output(
         &said,
         &expect![[r#"
-        [a.py#F316]
-        write a.py: +1 -1 lines in 1 file
-          a.py: changed
-        no new errors or warnings in 1 file (basedpyright)
-        not known whether it breaks 1 file that it does not change: basedpyright finds only a part of that without slow
-        omitted: slow, which basedpyright only runs when a file is saved
-    "#]],
+            [a.py#F316]
+            write a.py: +1 -1 lines in 1 file
+              a.py: changed
+            not compiled: basedpyright alone found no new problems (1 changed file, 1 dependent checked)
+            omitted: slow, which basedpyright only runs when a file is saved
+        "#]],
     );
-    let unknown = "not known whether it breaks 1 file that it does not change: basedpyright finds only a part of that without slow";
-    assert!(said.contains(unknown), "{said}");
 }
 
 #[test]
@@ -608,26 +709,26 @@ fn a_new_file_is_previewed_but_a_move_is_not() {
     check_output(
         &said,
         &expect![[r#"
-        [new.py#9396]
-        write new.py: +1 -0 lines in 1 file
-          new.py: created
-        previewed before the edit:
-        no new errors or warnings in 1 file (basedpyright)
-        introduced: 1 error, 0 warnings in 1 file (basedpyright)
-          new.py:1: error: x is bad [E1] (basedpyright)
-    "#]],
+            [new.py#9396]
+            write new.py: +1 -0 lines in 1 file
+              new.py: created
+            previewed before the edit:
+            No new problems (1 changed file checked).
+            introduced: 1 error, 0 warnings
+              new.py:1: error: x is bad [E1] (basedpyright)
+        "#]],
     );
     let moved = batch.call("lsp", &json!({"action": "rename_file", "file": "a.py", "to": "b.py"}));
     let said = moved.text();
     check_output(
         &said,
         &expect![[r#"
-        move a.py to b.py: 1 file moved, none edited
-          b.py: moved from a.py
-        note: no language server follows this file's name: references to it were not updated
-        not tried: files are moved or deleted, which cannot be previewed
-        no new errors or warnings in 2 files, 1 of them not changed themselves (basedpyright)
-    "#]],
+            move a.py to b.py: 1 file moved, none edited
+              b.py: moved from a.py
+            note: no language server follows this file's name: references to it were not updated
+            not tried: files are moved or deleted, which cannot be previewed
+            No new problems (1 changed file, 1 dependent checked).
+        "#]],
     );
     assert_eq!((sandbox.read("new.py").as_str(), sandbox.read("b.py").as_str()), ("x\n", "x = 1\n"));
 }
@@ -641,7 +742,7 @@ fn a_real_server_previews_an_error_in_another_file() {
         ("a.py", before),
         ("b.py", "from a import greet\n\nprint(greet(\"x\"))\n"),
     ]);
-    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "60s".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "60s".to_owned());
     sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
     sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), "no_new_errors".to_owned());
     let mut batch = Batch::start(&sandbox);
@@ -663,6 +764,61 @@ fn a_real_server_previews_an_error_in_another_file() {
     assert!(said.starts_with("0 errors"), "{said}");
 }
 
+/// Renames that break code which a server leaves as it is.
+///
+/// An override in tests, an object literal in another package, a use in a macro.
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn renames_that_break_code_are_never_called_clean() {
+    const PYTHON: &[(&str, &str)] = &[
+        ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
+        (
+            "models.py",
+            "from abc import ABC, abstractmethod\n\n\nclass Model(ABC):\n    @abstractmethod\n    def request(self) -> int: ...\n",
+        ),
+        (
+            "tests/test_models.py",
+            "from models import Model\n\n\nclass Fake(Model):\n    def request(self) -> int:\n        return 1\n\n\nFake()\n",
+        ),
+    ];
+    const TYPESCRIPT: &[(&str, &str)] = &[
+        ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}\n"),
+        (
+            "core/tool.ts",
+            "export interface Tool { label: string }\nexport function add(tool: Tool) { return tool.label; }\n",
+        ),
+        (
+            "app/tools.ts",
+            "import { add } from '../core/tool';\nconst makers = [(label: string) => ({ label })];\nfor (const make of makers) add(make('x'));\n",
+        ),
+    ];
+    const C: &[(&str, &str)] = &[
+        ("compile_flags.txt", "-std=c11\n"),
+        ("server.h", "struct object { int refcount; };\n#define retain(o) ((o)->refcount++)\n"),
+        ("a.c", "#include \"server.h\"\nvoid use(struct object *o) { retain(o); o->refcount = 2; }\n"),
+    ];
+    for (files, file, symbol, broken) in [
+        (PYTHON, "models.py", "Model.request", &["tests/test_models.py:4", "tests/test_models.py:9"][..]),
+        (TYPESCRIPT, "core/tool.ts", "Tool.label", &["app/tools.ts:3"]),
+        (C, "server.h", "refcount#1", &["a.c:2"]),
+    ] {
+        let sandbox = Sandbox::with(files);
+        let mut ask = json!({"action": "rename", "file": file, "symbol": symbol, "new_name": "renamed", "timeout": 120});
+        if file == "server.h" {
+            ask["line"] = json!(1);
+        }
+        let ran = sandbox.run(&["tool", "--yes", "--json", "--wait", "100s", "lsp", &ask.to_string()]);
+        let answer: Value = serde_json::from_str(&ran.stdout).expect("one answer");
+        let introduced =
+            answer["details"]["diagnostics"]["introduced"].as_array().cloned().unwrap_or_default();
+        let errors = introduced.iter().filter(|it| it["severity"] == "error");
+        let places: Vec<String> =
+            errors.map(|it| format!("{}:{}", it["path"].as_str().unwrap_or_default(), it["line"])).collect();
+        assert_eq!(places, broken, "{ran:?}");
+        assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    }
+}
+
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn errors_in_unopened_files_are_reported_and_their_fix() {
@@ -673,10 +829,9 @@ fn errors_in_unopened_files_are_reported_and_their_fix() {
         ("a.py", before),
         ("b.py", "from a import greet\n\nprint(greet(\"x\"))\n"),
     ]);
-    // Diagnostics later than the usual 3 s are reported as unknown, which happens on a busy machine.
-    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "60s".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "60s".to_owned());
     let mut batch = Batch::start(&sandbox);
-    batch.call("lsp", &lsp("hover", "a.py", "greet")).ok();
+    batch.call("lsp", &json!({"action": "diagnostics", "timeout": 120})).ok();
     let said = replace(&mut batch, "a.py", after);
     assert!(said.contains("introduced: ") && said.contains("b.py:3: error:"), "{said}");
     assert_eq!(said.matches(": error:").count(), 1, "{said}");
@@ -724,17 +879,15 @@ fn a_package_without_a_server_hides_no_dependents() {
     check_output(
         &said,
         &expect![[r#"
-        [lib/a.py#F316]
-        write lib/a.py: +1 -1 lines in 1 file
-          lib/a.py: changed
-        introduced: 1 error, 0 warnings in 2 files, 1 of them not changed themselves (basedpyright)
-          lib/a.py:1: error: about def greet():
-                return 2 [E1] (basedpyright)
-        fixed: 1
-          lib/a.py:1: error: about def greet():
-                return 1 [E1] (basedpyright)
-        diagnostics not checked for 1 file (no language server of app runs)
-    "#]],
+            [lib/a.py#F316]
+            write lib/a.py: +1 -1 lines in 1 file
+              lib/a.py: changed
+            2 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
+              lib/a.py:1: error: about def greet():
+                    return 2 [E1] (basedpyright)
+              lib/user.py:1: error: about greet [E1] (basedpyright)
+            not checked: 1 file (no language server of app runs)
+        "#]],
     );
 }
 
@@ -753,21 +906,19 @@ fn changed_files_without_a_running_server_are_counted() {
     check_output(
         &said,
         &expect![[r#"
-        [lib/a.py#F316]
-         1ak:def greet():
-        -    return 1
-        +2jy:    return 2
-        [app/other.py#C0C1]
-        -other
-        +1xe:others
-        introduced: 1 error, 0 warnings in 2 files, 1 of them not changed themselves (basedpyright)
-          lib/a.py:1: error: about def greet():
-                return 2 [E1] (basedpyright)
-        fixed: 1
-          lib/a.py:1: error: about def greet():
-                return 1 [E1] (basedpyright)
-        diagnostics not checked for 2 files (no language server of app runs)
-    "#]],
+            [lib/a.py#F316]
+             1ak:def greet():
+            -    return 1
+            +2jy:    return 2
+            [app/other.py#C0C1]
+            -other
+            +1xe:others
+            2 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
+              lib/a.py:1: error: about def greet():
+                    return 2 [E1] (basedpyright)
+              lib/user.py:1: error: about greet [E1] (basedpyright)
+            not checked: 2 files (no language server of app runs)
+        "#]],
     );
 }
 
@@ -775,6 +926,7 @@ fn changed_files_without_a_running_server_are_counted() {
 fn starts_when_let() -> (Sandbox, Scripted, std::path::PathBuf) {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n"), ("b.py", "x\n")]);
     let scripted = Scripted::install(&mut sandbox, &[about()]);
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "1s".to_owned());
     let tools = sandbox.beside("scripted tools");
     let program = tools.join("bin/basedpyright-langserver");
     let launcher = std::fs::read_to_string(&program).expect("the launcher");
@@ -794,9 +946,9 @@ fn the_first_edit_starts_the_server_and_reports_later() {
     let said = answer.ok();
     assert_eq!(answer.value["details"]["diagnostics"]["pending"], 2, "{said}");
     assert!(said.contains("basedpyright") && said.contains("starting"), "{said}");
-    assert!(!said.contains("no new errors"), "{said}");
+    assert!(!said.contains("o new problems"), "{said}");
     let said = batch.call("read", &json!({"path": "a.py"})).ok().to_owned();
-    assert!(!said.contains("earlier edit"), "{said}");
+    assert!(!said.contains("later, of"), "{said}");
     assert_eq!(scripted.got("initialize"), 0);
     std::fs::write(go, "").expect("it may start");
     let mut said = String::new();
@@ -805,18 +957,11 @@ fn the_first_edit_starts_the_server_and_reports_later() {
         said.contains("a.py:1: error: about x = 2")
     });
     check_output(
-        after(&said, "from an earlier edit:"),
+        after(&said, "later, of write a.py:"),
         &expect![
-            "introduced: 1 error, 0 warnings in 2 files, 1 of them not changed themselves (basedpyright)"
+            "2 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before"
         ],
     );
-    check_output(line_with(&said, "fixed: "), &expect!["fixed: 1"]);
-    check_output(
-        line_with(&said, "about x = 1"),
-        &expect!["  a.py:1: error: about x = 1 [E1] (basedpyright)"],
-    );
-    // `b.py` was not changed and has no new or fixed problem.
-    assert!(!said.contains("b.py:1: error"), "{said}");
 }
 
 #[test]
@@ -867,19 +1012,14 @@ fn undo_and_shell_commands_report_new_errors() {
         line_with(&said, "introduced: ").to_owned()
     };
     let introduced = reports(&batch.call("undo", &json!({})), 1, 2);
-    check_output(
-        &introduced,
-        &expect![
-            "introduced: 1 error, 0 warnings in 2 files, 1 of them not changed themselves (basedpyright)"
-        ],
-    );
+    check_output(&introduced, &expect!["introduced: 1 error, 0 warnings"]);
     let answer = batch.call("bash", &json!({"command": "sed -i 's/return 1/return 3/' a.py"}));
     check_output(
         &answer.ok(),
         &expect![[r#"
         exit status 0
         changed: a.py
-        introduced: 1 error, 0 warnings in 2 files, 1 of them not changed themselves (basedpyright)
+        introduced: 1 error, 0 warnings
           a.py:1: error: about def f():
                 return 3 [E1] (basedpyright)
         fixed: 1

@@ -58,7 +58,9 @@ impl Sandbox {
         for name in ["the project", "home", "user"] {
             fs::create_dir(directory.path().join(name)).unwrap();
         }
-        Sandbox { directory, variables: BTreeMap::new(), mark: Mark::new(), unprivileged: false }
+        // An edit that is answered ends its wait early; a busy machine may need long.
+        let variables = BTreeMap::from([("PILCROW_EDIT_WAIT".to_owned(), "10s".to_owned())]);
+        Sandbox { directory, variables, mark: Mark::new(), unprivileged: false }
     }
 
     /// Creates a project with these files.

@@ -26,10 +26,19 @@ impl Scripted {
     /// has a turn for `initialized`, and records its messages. `capabilities` extend the announced
     /// ones.
     pub fn install(sandbox: &mut Sandbox, scripts: &[Value]) -> Scripted {
+        Self::install_as(sandbox, PROGRAM, "", scripts)
+    }
+
+    /// Puts it into the sandbox as the linter of Python.
+    pub fn install_linter(sandbox: &mut Sandbox, scripts: &[Value]) -> Scripted {
+        Self::install_as(sandbox, "ruff", "ruff-", scripts)
+    }
+
+    fn install_as(sandbox: &mut Sandbox, program: &str, prefix: &str, scripts: &[Value]) -> Scripted {
         let tools = sandbox.beside("scripted tools");
         let bin = tools.join("bin");
         fs::create_dir_all(&bin).expect("the tools directory");
-        let record = tools.join("record.jsonl");
+        let record = tools.join(format!("{prefix}record.jsonl"));
         for (index, script) in scripts.iter().enumerate() {
             let mut script = script.clone();
             script["record"] = json!(record);
@@ -46,21 +55,22 @@ impl Scripted {
                 script["capabilities"][name] = value.clone();
             }
             if script["methods"]["initialized"].is_array() {
-                fs::write(tools.join(format!("script-{index}.json")), script.to_string())
+                fs::write(tools.join(format!("{prefix}script-{index}.json")), script.to_string())
                     .expect("the script");
                 continue;
             }
             script["methods"]["initialized"] = json!([[{"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "Found 1 source file"}}}]]);
-            fs::write(tools.join(format!("script-{index}.json")), script.to_string()).expect("the script");
+            fs::write(tools.join(format!("{prefix}script-{index}.json")), script.to_string())
+                .expect("the script");
         }
         let launcher = format!(
-            "#!/bin/sh\ncd \"$(dirname \"$0\")/..\" || exit 9\nn=$(cat starts 2>/dev/null || echo 0)\n\
-             echo $((n + 1)) > starts\n[ \"$n\" -lt {last} ] || n={last}\n\
-             exec '{server}' \"$PWD/script-$n.json\"\n",
+            "#!/bin/sh\ncd \"$(dirname \"$0\")/..\" || exit 9\nn=$(cat {prefix}starts 2>/dev/null || echo 0)\n\
+             echo $((n + 1)) > {prefix}starts\n[ \"$n\" -lt {last} ] || n={last}\n\
+             exec '{server}' \"$PWD/{prefix}script-$n.json\"\n",
             last = scripts.len() - 1,
             server = built::scripted_language_server().display(),
         );
-        let program = bin.join(PROGRAM);
+        let program = bin.join(program);
         fs::write(&program, launcher).expect("the launcher");
         make_executable(&program);
         sandbox.variables.insert("PILCROW_TOOLS".to_owned(), tools.display().to_string());

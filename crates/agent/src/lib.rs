@@ -31,7 +31,7 @@ pub use suggestion::nearest;
 pub use tool::call::call_tool;
 pub use tool::discovery::{self, Toolset};
 pub use tool::registry::{Registry, RegistryError};
-pub use tool::{ExecutionMode, Presence, Tool, ToolCx, ToolResult};
+pub use tool::{EventReporter, ExecutionMode, Presence, Tool, ToolCx, ToolResult};
 pub use transcript::Messages;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use policy::Rule;
 pub use keys::schema;
 pub use settings::{OnUnsaved, Provider, Settings};
 pub use source::{ConfigError, Flag};
-pub use types::{KeyCommand, Secret, Text};
+pub use types::{KeyCommand, Secret, Text, Time};
 
 /// The source that set a value.
 #[derive(Debug, Clone, PartialEq, Eq)]

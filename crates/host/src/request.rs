@@ -104,6 +104,11 @@ pub struct ToolCallRequest {
     /// Whether an unknown tool is an invalid request instead of a failed call.
     #[serde(default)]
     pub named: bool,
+    /// Milliseconds that an edit waits for its diagnostics.
+    ///
+    /// For a caller that gets no later result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
 }
 
 /// An undo or a redo.

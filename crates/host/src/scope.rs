@@ -1,6 +1,7 @@
 //! The scope of a request: a project, and the request's permission and servers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::tool::StandaloneCall;
 use agent::{EventSink, Registry, TerminationReason, ToolCx, ToolResult, Toolset, call_tool, deadlines};
@@ -82,10 +83,16 @@ impl RequestScope {
 
     /// Calls one tool, as the request names it.
     pub async fn call_tool(&self, call: ToolCallRequest, cancel: &CancellationToken) -> Reply<ToolResult> {
-        let ToolCallRequest { name, arguments, invoked, named } = call;
+        let ToolCallRequest { name, arguments, invoked, named, wait_ms } = call;
         if named && self.registry.get(&name).is_none() {
             let names = self.registry.names().join(", ");
             return Reply::InvalidRequest(format!("there is no tool `{name}`; there are: {names}"));
+        }
+        if let Some(wait) = wait_ms.map(Duration::from_millis) {
+            let settings = self.context.settings();
+            // Half of the time before the edit, since only a baseline shows which problems are new.
+            let waits = tools::ToolSettings { edit_wait: wait / 2, baseline_wait: wait / 2, ..settings };
+            self.context.set_settings(waits);
         }
         let arguments: Value = if arguments.is_null() { json!({}) } else { arguments };
         let cx = self.tool_context(RunId::new(), cancel, invoked);

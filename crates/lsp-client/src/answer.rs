@@ -189,6 +189,8 @@ pub struct Diagnostics {
     pub version: Version,
     /// Diagnostics in order of position.
     pub items: Vec<Diagnostic>,
+    /// Servers whose diagnostics are complete.
+    pub answered: Vec<String>,
     /// Servers whose diagnostics are not known yet.
     pub pending: Vec<String>,
     /// Servers that did not receive the request, with the reason.

@@ -213,6 +213,21 @@ fn tail(before: &str, text: &str, after: &str) -> String {
 }
 
 impl ServerError {
+    /// The server's definition; `None` if the error is about none, or several.
+    pub(crate) fn server(&self) -> Option<&str> {
+        match self {
+            Self::Missing { server, .. }
+            | Self::Denied { server, .. }
+            | Self::Starting { server, .. }
+            | Self::Crashed { server, .. }
+            | Self::Timeout { server, .. }
+            | Self::Protocol { server, .. }
+            | Self::Refused { server, .. }
+            | Self::Start { server, .. } => Some(server),
+            Self::NoServer { .. } | Self::Cancelled | Self::Unsupported { .. } => None,
+        }
+    }
+
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Missing { .. } => ErrorCode::MissingTool,

@@ -1,8 +1,11 @@
 //! The grammar of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use host::config::Time;
+use serde_json::Value;
 
 use crate::commands::serve::parse_duration;
 use crate::render::Format;
@@ -44,6 +47,20 @@ pub struct ExecutionArgs {
     pub standalone: bool,
 }
 
+/// Wait of a command that edits and then ends.
+#[derive(Debug, Args, Clone, Copy)]
+pub struct WaitArgs {
+    /// Time that an edit waits for its diagnostics; a new error is exit status 1
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    wait: Duration,
+}
+
+impl WaitArgs {
+    pub fn millis(self) -> Option<u64> {
+        u64::try_from(self.wait.as_millis()).ok()
+    }
+}
+
 /// Selection of the model and agent.
 #[derive(Debug, Args, Clone)]
 pub struct ModelArgs {
@@ -68,6 +85,8 @@ pub struct LspArgs {
     /// Form of the result
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }
 
 /// Selection of a symbol.
@@ -196,6 +215,8 @@ pub enum Command {
         /// List the tools with their parameters
         #[arg(long)]
         list: bool,
+        #[command(flatten)]
+        wait: WaitArgs,
         #[command(flatten)]
         project: Project,
         #[command(flatten)]
@@ -568,4 +589,9 @@ pub enum ExportFormat {
     Html,
     /// The session file itself
     Jsonl,
+}
+
+/// Parses a time such as `10s`, as settings have it.
+fn duration(text: &str) -> Result<Duration, serde_json::Error> {
+    serde_json::from_value::<Time<300>>(Value::from(text)).map(|time| time.0)
 }

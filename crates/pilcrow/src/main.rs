@@ -77,9 +77,9 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
         Command::Tool { batch: true, project, execution, consent, .. } => {
             block_on(commands::tool::batch(&project, &execution, &consent))
         }
-        Command::Tool { name: Some(name), arguments, list: false, project, execution, consent, .. } => {
-            block_on(commands::tool::one(&name, arguments.as_deref(), &project, &execution, &consent))
-        }
+        Command::Tool {
+            name: Some(name), arguments, list: false, wait, project, execution, consent, ..
+        } => block_on(commands::tool::one(&name, arguments.as_deref(), &project, &execution, &consent, wait)),
         Command::Tool { project, consent, .. } => in_runtime(|| commands::tool::list(&project, consent.json)),
         Command::Dap { session, project, json } => {
             block_on(commands::dap::run(session.as_deref(), &project, json))

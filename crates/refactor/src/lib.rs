@@ -22,7 +22,7 @@ pub use error::{RefactorError, StubConflict};
 pub use file_move::{FileMove, move_file};
 pub use notes::{Line, Note, Redirected};
 pub use overrides::{Cut, Method, OverrideSet, Reason, Unresolved};
-pub use rename::{Declaration, Mentions, Rename, RenameRequest, rename};
+pub use rename::{Declaration, Mentions, MentionsLeft, Rename, RenameRequest, rename};
 
 use paths::AbsPath;
 use workspace::{Operation, WorkspaceEdit};

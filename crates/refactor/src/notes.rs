@@ -9,6 +9,11 @@ use crate::overrides::OverrideSet;
 #[derive(Debug)]
 pub enum Note {
     Server(lsp_client::Note),
+    /// The server's edit leaves the old name at the place to rename.
+    NameKept {
+        name: String,
+        place: Location,
+    },
     /// Another symbol of the same scope has the new name.
     NameTaken {
         name: String,

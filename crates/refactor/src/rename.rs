@@ -70,9 +70,20 @@ pub async fn rename(
     }
     shorthand::keep_other_name(workspace, &mut edit, &old_name, new_name);
     let taken = sibling(pool, document, range, new_name, cx).await;
+    let here = Declaration { path: document.path.clone(), range: range.clone() };
+    let kept = (!range.is_empty() && !touches(&edit, &here)).then(|| Note::NameKept {
+        name: old_name.clone(),
+        place: Location::new(
+            document.path.clone(),
+            &document.text,
+            &LineIndex::new(&document.text),
+            range.clone(),
+        ),
+    });
     let taken = taken.map(|place| Note::NameTaken { name: (*new_name).to_owned(), place });
     let overrides = (!overrides.is_empty()).then(|| Note::OverridesNotRenamed(Box::new(overrides)));
-    let notes = taken.into_iter().chain(overrides).chain(notes::of_server(server_notes)).collect();
+    let notes =
+        kept.into_iter().chain(taken).chain(overrides).chain(notes::of_server(server_notes)).collect();
     Ok(Rename { edit, server: server.name().to_owned(), notes, mentions: mentions(candidates) })
 }
 
@@ -156,15 +167,48 @@ fn mentions(candidates: Candidates) -> Mentions {
     Mentions { paths, is_cut: is_cut || others_cut }
 }
 
+/// Lines of a file where the old name still occurs, from 1.
+///
+/// One for each occurrence.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MentionsLeft {
+    pub path: AbsPath,
+    pub lines: Vec<usize>,
+    /// Those in definitions of C macros, where no server renames a member.
+    pub in_macros: Vec<usize>,
+}
+
 impl Mentions {
-    /// Lists the lines where `name` still occurs, by file. Reads the files.
-    pub fn places_left(&self, workspace: &Workspace, name: &str) -> Vec<(AbsPath, Vec<usize>)> {
-        let lines = |path: &AbsPath| {
+    /// The places where `name` still occurs. Reads the files.
+    pub fn left(&self, workspace: &Workspace, name: &str) -> Vec<MentionsLeft> {
+        let left = |path: &AbsPath| {
             let text = workspace.document(path).ok()?.text;
             let index = LineIndex::new(&text);
             let lines: Vec<usize> = occurrences(&text, name).map(|at| index.line_of(at.start) + 1).collect();
-            (!lines.is_empty()).then(|| (path.clone(), lines))
+            let in_macros = lines.iter().copied().filter(|line| is_in_macro(&text, *line)).collect();
+            (!lines.is_empty()).then(|| MentionsLeft { path: path.clone(), lines, in_macros })
         };
-        self.paths.iter().filter_map(lines).collect()
+        self.paths.iter().filter_map(left).collect()
+    }
+}
+
+/// Whether a line, from 1, belongs to the definition of a C macro.
+fn is_in_macro(text: &str, line: usize) -> bool {
+    let lines: Vec<&str> = text.lines().take(line).collect();
+    let continued = lines.iter().rev().skip(1).take_while(|line| line.ends_with('\\')).count();
+    let first = lines.len().checked_sub(continued + 1).and_then(|first| lines.get(first));
+    let directive = first.and_then(|line| line.trim_start().strip_prefix('#'));
+    directive.is_some_and(|rest| rest.trim_start().starts_with("define"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_macro_are_those_that_its_define_continues() {
+        let text = "int a;\n# define F(x) \\\n  (x)->a; \\\n  b\nint c;\n#if a\n";
+        let lines: Vec<usize> = (0..8).filter(|line| is_in_macro(text, *line)).collect();
+        assert_eq!(lines, [2, 3, 4]);
     }
 }

@@ -399,7 +399,8 @@ fn rust_lines(module: &Module, file: &str, text: &str, found: &mut BTreeSet<usiz
     if is_parent || without_extension(file) == directory {
         let end = format!("mod {};", last(&module.stem));
         let declares_module = |line: &str| {
-            let line = line.trim();
+            // A comment may follow.
+            let line = line.split("//").next().unwrap_or_default().trim();
             line.strip_suffix(&end).is_some_and(|before| before.is_empty() || before.starts_with("pub"))
         };
         found.extend(

@@ -68,6 +68,7 @@ pub fn builtin(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
 
 /// Wraps tools so that each also reports late diagnostics of earlier edits.
 fn with_pending_reports(context: &Arc<ToolContext>, tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
+    context.pending.set_context(context);
     let wrap =
         |tool| -> Arc<dyn Tool> { Arc::new(verify::ReportsPending { tool, context: context.clone() }) };
     tools.into_iter().map(wrap).collect()

@@ -350,7 +350,12 @@ pub struct DiagnosticsRule {
     ///
     /// Pilcrow does not attribute them to an edit.
     pub on_save: Vec<String>,
-    /// Codes for a file that belongs to no project of the server.
+    /// Codes of warnings that depend on the order in which the server infers types.
+    ///
+    /// They are not attributed to an edit.
+    #[serde(default)]
+    pub inferred_codes: Vec<String>,
+    /// Codes, or beginnings of messages, for a file that belongs to no project.
     ///
     /// The server then checks nothing else in it.
     pub outside_project_codes: Vec<String>,
@@ -565,6 +570,13 @@ impl ServerDefinition {
             .iter()
             .find(|language| language.patterns.is_match(name) || language.patterns.is_match(path))
             .map(|language| language.id.as_str())
+    }
+
+    /// Whether the server knows the types of its language.
+    ///
+    /// A linter offers no `definition`.
+    pub fn types(&self) -> bool {
+        self.priority(Feature::Definition) > 0
     }
 
     /// The priority of the server for `feature`; 0 disables it.

@@ -37,6 +37,20 @@ pub(crate) struct Emitter {
     state: Arc<watch::Sender<SessionState>>,
 }
 
+/// Sends events to a session without keeping it.
+pub(crate) struct WeakEmitter(mpsc::WeakSender<Command>);
+
+impl WeakEmitter {
+    /// Sends an event if the session lives; waits only while the queue is full.
+    pub async fn send(&self, event: Event) {
+        if let Some(queue) = self.0.upgrade() {
+            let event = Command::Event { event: Box::new(event), messages: None, delivered: None };
+            // `Err` means that the task ended with the runtime, and no sink is left.
+            queue.send(event).await.ok();
+        }
+    }
+}
+
 enum Command {
     Event {
         event: Box<Event>,
@@ -149,6 +163,10 @@ impl Emitter {
             .send(Command::Event { event: Box::new(event), messages: None, delivered: None })
             .await
             .ok();
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakEmitter {
+        WeakEmitter(self.queue.downgrade())
     }
 
     /// Sets the run that the following events belong to, by its token.

@@ -147,7 +147,9 @@ pub enum Event {
     TranscriptReplaced { messages: Vec<Message> },
     /// A call of this run changed files atomically; precedes the end of the call.
     Commit { commit_id: String, run_id: RunId, label: String, files: Vec<ChangedFile>, notes: Vec<String> },
-    /// Diagnostics after a change, as far as known; `pending` follow with a later call.
+    /// Diagnostics after a change, as far as known.
+    ///
+    /// If files are `pending`, a second event has all.
     Diagnostics {
         tool_call_id: String,
         introduced: Vec<Problem>,

@@ -11,7 +11,7 @@ use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
 use workspace::{Plan, RunId};
 
-use crate::events::emitter::Emitter;
+use crate::events::emitter::{Emitter, WeakEmitter};
 use crate::events::{Event, PlanStep, Update};
 use crate::tool::discovery::Toolset;
 use crate::tool::gate::Gate;
@@ -199,6 +199,15 @@ impl ToolCx {
         }
     }
 
+    /// Reports status events of this call after it has ended.
+    pub fn event_reporter(&self) -> EventReporter {
+        let events = match &self.updates {
+            Updates::Events { events, .. } => Some(events.downgrade()),
+            Updates::Call(_) => None,
+        };
+        EventReporter { call_id: self.call_id.clone(), events }
+    }
+
     /// Records an entry of this type in the session file, before the call's result.
     ///
     /// No model is sent it. Ignored outside a session.
@@ -226,6 +235,27 @@ impl ToolCx {
             self.gate.unattended.store(true, Ordering::Release);
         }
         outcome
+    }
+}
+
+/// Reports status events of a call while its session lives.
+pub struct EventReporter {
+    call_id: String,
+    events: Option<WeakEmitter>,
+}
+
+impl EventReporter {
+    pub fn call_id(&self) -> &str {
+        &self.call_id
+    }
+
+    /// Reports something beside the conversation; see [`ToolCx::report`].
+    pub async fn report(&self, event: Event) {
+        if !event.is_status() {
+            tracing::warn!(?event, "dropped an event that a tool may not send");
+        } else if let Some(events) = &self.events {
+            events.send(event).await;
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use llm::{Content, ToolDefinition};
 use policy::{Denied, Effects, ErrorCode};
 use serde_json::{Value, json};
 
-pub use context::{GrantRequester, StandaloneCall, ToolCx};
+pub use context::{EventReporter, GrantRequester, StandaloneCall, ToolCx};
 
 use crate::events::ToolError;
 use discovery::ToolSource;

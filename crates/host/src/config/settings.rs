@@ -201,10 +201,10 @@ pub struct Proxy {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// Time that an edit waits for the diagnostics it caused; up to four times as long
-    /// with many files. The next result reports later diagnostics.
-    #[schemars(extend("default" = "3s"))]
-    pub diagnostics_wait: Time<300>,
+    /// Time that an edit waits for its diagnostics after it is made. An event and
+    /// the next result report later ones.
+    #[schemars(extend("default" = "300ms"))]
+    pub wait: Time<300>,
     /// Whether an edit after which a file no longer parses is made with a warning, or
     /// refused.
     #[schemars(extend("default" = "warn"))]
@@ -213,6 +213,9 @@ pub struct Edit {
     /// a preview.
     #[schemars(extend("default" = "after"))]
     pub verify: OneOf<Verify>,
+    /// Time for all that is done before an edit is made with `edit.verify = "before"`.
+    #[schemars(extend("default" = "10s"))]
+    pub verify_wait: Time<300>,
     /// Whether an edit that brings new errors is made and reported, needs the user's
     /// approval, or is not made; needs `edit.verify = "before"`.
     #[schemars(extend("default" = "report"))]

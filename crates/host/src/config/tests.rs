@@ -65,7 +65,7 @@ fn every_key_is_complete_and_its_default_is_the_programs() {
     let values = &config.values;
     assert_eq!(config.default_model(), None);
     assert!(values.providers.is_empty());
-    assert_eq!(values.edit.diagnostics_wait, Time(Duration::from_secs(3)));
+    assert_eq!(values.edit.wait, Time(Duration::from_millis(300)));
     assert_eq!(values.edit.parse_regression.0, hashline::ParseRegression::Warn);
     assert_eq!(project::tool_settings(&config).view, hashline::View::default());
     let snapshots = &values.hashline.snapshots;
@@ -196,7 +196,7 @@ fn editor_settings_count_as_a_projects() {
             "editor": { "request_markers": ["TODO(pilcrow)"] },
             "policy": { "mode": "permissive", "rules": ["allow write", "deny write a/**"] },
             "providers": { "x": { "base_url": "http://evil/v1" } },
-            "edit": { "diagnostic_wait": "3s" }, "hashline": { "line_checks": "no" },
+            "edit": { "waits": "3s" }, "hashline": { "line_checks": "no" },
         }),
         project: "lsp.max_warm = 2\n",
         ..Inputs::default()
@@ -210,7 +210,7 @@ fn editor_settings_count_as_a_projects() {
     assert!(config.default_model().is_none() && config.values.providers.is_empty());
     let starts = [
         "editor: `providers.x.base_url` is ignored",
-        "editor: there is no key `edit.diagnostic_wait`; the nearest is `edit.diagnostics_wait`",
+        "editor: there is no key `edit.waits`; the nearest is `edit.wait`",
         "editor: `hashline.line_checks` cannot have this value and is ignored",
         "editor: the rule `allow write` is ignored: the editor's settings can only ask or deny",
     ];
@@ -244,12 +244,12 @@ fn a_misspelt_variable_is_a_warning() {
 #[test]
 fn an_unknown_key_is_an_error_with_a_suggestion() {
     let inputs = Inputs {
-        user: "[edit]\ndiagnostic_wait = '3s'\n[hashline]\nsnapshot.paths = 3\n[provider.x]\nurl = 1\n",
+        user: "[edit]\nwaits = '3s'\n[hashline]\nsnapshot.paths = 3\n[provider.x]\nurl = 1\n",
         flags: &[("--max-warm", "lsp.maxwarm", "3")],
         ..Inputs::default()
     };
     inputs.errors(&[
-        "/home/config.toml:2: there is no key `edit.diagnostic_wait`; the nearest is `edit.diagnostics_wait`",
+        "/home/config.toml:2: there is no key `edit.waits`; the nearest is `edit.wait`",
         "/home/config.toml:4: there is no key `hashline.snapshot`; the nearest is `hashline.snapshots.paths`",
         "/home/config.toml:5: there is no key `provider`; the nearest is `providers.NAME.base_url`",
         "--max-warm: there is no key `lsp.maxwarm`; the nearest is `lsp.max_warm`",
@@ -259,7 +259,7 @@ fn an_unknown_key_is_an_error_with_a_suggestion() {
 #[test]
 fn an_error_names_the_accepted_values() {
     let inputs = Inputs {
-        user: "run.turn_limit = 0\nedit.diagnostics_wait = 3\nhashline.line_checks = 'yes'\nlog.filter = 'a=b=c'\n\
+        user: "run.turn_limit = 0\nedit.wait = 3\nhashline.line_checks = 'yes'\nlog.filter = 'a=b=c'\n\
                  lsp.idle_stop = '5 minutes'\npolicy.rules = ['permit all']\nproviders.x.api_key_env = 'sk-123'\n\
                  providers.x.base_url = 'ftp://x'\nmodel = 'x'\n",
         environment: &[("PILCROW_LSP_MAX_WARM", "many")],
@@ -268,7 +268,7 @@ fn an_error_names_the_accepted_values() {
     let errors = inputs.merge().unwrap_err().to_string();
     expect![[r#"
         /home/config.toml:1: `run.turn_limit` cannot have this value: it must be a whole number from 1 to 100000, not 0
-        /home/config.toml:2: `edit.diagnostics_wait` cannot have this value: it must be a time such as "500ms", "3s" or "10m", at most 300s, not 3
+        /home/config.toml:2: `edit.wait` cannot have this value: it must be a time such as "500ms", "3s" or "10m", at most 300s, not 3
         /home/config.toml:3: `hashline.line_checks` cannot have this value: it must be true or false, not "yes"
         /home/config.toml:4: `log.filter` cannot have this value: it must be a filter such as "info" or "info,lsp_client=debug", not "a=b=c"
         /home/config.toml:5: `lsp.idle_stop` cannot have this value: it must be a time such as "500ms", "3s" or "10m", at most 86400s, not "5 minutes"
@@ -387,9 +387,10 @@ fn the_schema_has_every_key() {
         thinking.budgets.max
         proxy.url
         proxy.token
-        edit.diagnostics_wait
+        edit.wait
         edit.parse_regression
         edit.verify
+        edit.verify_wait
         edit.verify_policy
         hashline.dialect
         hashline.line_checks

@@ -90,11 +90,13 @@ pub(crate) fn tool_settings(config: &Config) -> tools::ToolSettings {
     tools::ToolSettings {
         view: View { dialect: hashline.dialect.0, checks: hashline.line_checks.0 },
         parse_regression: edit.parse_regression.0,
-        diagnostics_wait: edit.diagnostics_wait.0,
+        edit_wait: edit.wait.0,
         verify: edit.verify.0,
+        verify_wait: edit.verify_wait.0,
         verify_policy: edit.verify_policy.0,
         request_timeout: lsp.timeout.0,
         start: lsp.start.0,
         asks_on_unsaved: run.on_unsaved.0 == OnUnsaved::Ask,
+        ..tools::ToolSettings::default()
     }
 }

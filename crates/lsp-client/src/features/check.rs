@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use paths::AbsPath;
-use tokio::sync::watch;
 use workspace::Document;
 
 use super::diagnostics::{Show, of_loaded, refreshed};
-use crate::answer::Diagnostic;
+use crate::answer::{Diagnostic, Severity};
 use crate::error::ServerError;
 use crate::note::Note;
-use crate::pool::{RequestCx, ServerPool};
+use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::core::Core;
 use crate::server::{Clock, Server};
-use adapters::{DiagnosticsRule, Feature};
+use adapters::{DiagnosticsRule, Feature, ServerDefinition};
 
-/// Time that an edit waits for a server to start; the start continues after it.
-const START: Duration = Duration::from_millis(500);
+/// Time until a server that starts is reported as such. 100 ms.
+const START: Duration = Duration::from_millis(100);
 
 /// The role of a document in a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub enum CheckRole {
 #[derive(Debug, Clone)]
 pub struct Checked {
     pub server: String,
+    /// Whether the server knows the types of the language; a linter does not.
+    pub types: bool,
     /// Diagnostics of exactly the requested text, without those of `on_save`.
     pub known: Result<Vec<Diagnostic>, Unknown>,
     /// Whether they may become known later.
@@ -60,6 +62,8 @@ pub enum Unknown {
     RunningCommand,
     /// The server has not answered yet.
     Unanswered,
+    /// No program of the server is installed.
+    NotInstalled,
     /// The server did not answer in time.
     Late {
         after: Duration,
@@ -74,77 +78,93 @@ pub enum Unknown {
 type Question = (Document, CheckRole);
 
 impl ServerPool {
-    /// Returns diagnostics of the text of `doc` from each of its servers.
-    ///
-    /// Does not wait for a server that starts, is loading or could not load its project.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError`] when no server can be asked at all, or the request was cancelled.
-    pub async fn check(
-        self: &Arc<Self>,
-        doc: &Document,
-        role: CheckRole,
-        cx: &RequestCx,
-    ) -> Result<Vec<Checked>, ServerError> {
-        let mut answers = self.check_all(&[(doc.clone(), role)], cx.deadline, cx).await;
-        answers.pop().unwrap_or_else(|| Ok(Vec::new()))
+    /// Diagnostics of the text of `doc` from each of its servers.
+    pub async fn check(self: &Arc<Self>, doc: &Document, role: CheckRole, cx: &RequestCx) -> Vec<Checked> {
+        let found = Mutex::new(Vec::<Checked>::new());
+        let report = |_, now: Checked| {
+            let mut found = found.lock();
+            match found.iter_mut().find(|it| it.server == now.server) {
+                Some(known) => *known = now,
+                None => found.push(now),
+            }
+        };
+        self.check_all(&[(doc.clone(), role)], cx, &report).await;
+        found.into_inner()
     }
 
-    /// Diagnostics of many documents at once, in their order.
+    /// Reports diagnostics of many documents, by index, as the servers answer.
     ///
-    /// Each server is shown all documents before the first request. The check ends before the deadline if
-    /// after the first answer no other came for `quiet`.
+    /// A server is reported as pending first, and again when its answer is final. A server that starts, is
+    /// loading or could not load its project is not waited for. Each server is shown all documents before the
+    /// first request. A server that types the language and cannot be asked is reported with the reason.
     pub async fn check_all(
         self: &Arc<Self>,
         questions: &[Question],
-        quiet: Duration,
         cx: &RequestCx,
-    ) -> Vec<Result<Vec<Checked>, ServerError>> {
+        report: &(dyn Fn(usize, Checked) + Sync),
+    ) {
         let clock = cx.clock();
         let short = cx.within(START);
-        let picks = questions.iter().map(|(doc, _)| async {
-            match self.pick_all(&doc.path, Feature::Diagnostics, short.clock()).await {
-                Err(error @ ServerError::Starting { .. }) => Ok((Vec::new(), vec![error])),
-                picked => picked,
+        let picks = questions.iter().enumerate().map(|(at, (doc, _))| {
+            let clock = short.clock();
+            async move {
+                let picked = self.pick_all(&doc.path, Feature::Diagnostics, clock).await;
+                let (servers, problems) = picked.unwrap_or_else(|error| (Vec::new(), vec![error]));
+                let waiting = servers
+                    .iter()
+                    .map(|server| Checked { pending: true, ..Checked::of(server, Err(Unknown::Unanswered)) });
+                waiting.chain(self.unable(doc, &servers, problems)).for_each(|it| report(at, it));
+                servers
             }
         });
         let picked = join_all(picks).await;
-        let mut batches: Vec<(Arc<Server>, Vec<&Question>)> = Vec::new();
-        for (question, picked) in questions.iter().zip(&picked) {
-            for server in picked.iter().flat_map(|(servers, _)| servers) {
+        let mut batches: Vec<(&Arc<Server>, Vec<usize>)> = Vec::new();
+        for (at, servers) in picked.iter().enumerate() {
+            for server in servers.iter().map(|it| &**it) {
                 match batches.iter_mut().find(|(known, _)| Arc::ptr_eq(known, server)) {
-                    Some((_, batch)) => batch.push(question),
-                    None => batches.push((Arc::clone(server), vec![question])),
+                    Some((_, batch)) => batch.push(at),
+                    None => batches.push((server, vec![at])),
                 }
             }
         }
-        let shown =
-            join_all(batches.iter().map(|(server, batch)| Shown::make(server, batch, quiet, clock))).await;
-        let asks = questions.iter().zip(picked).map(|(question, picked)| {
-            let (batches, shown) = (&batches, &shown);
-            async move {
-                let (servers, problems) = picked?;
-                let asks = servers.iter().map(|server| async move {
-                    let at = batches.iter().position(|(known, _)| Arc::ptr_eq(known, server));
-                    match at.map(|at| &shown[at]) {
-                        Some(Ok(shown)) => shown.ask(server, question, clock).await,
-                        Some(Err(error)) => Err(error.clone()),
-                        None => Ok(None),
-                    }
-                });
-                let answers = join_all(asks).await;
-                collect(servers.iter().map(|it| &**it).zip(answers), &problems)
-            }
-        });
-        let out = join_all(asks).await;
-        let closes = batches.iter().zip(shown).filter_map(|((server, _), shown)| Some((server, shown.ok()?)));
-        join_all(closes.map(|(server, shown)| async move {
+        let checks = batches.into_iter().map(|(server, batch)| async move {
+            let answered = |at: usize, answer| {
+                if let Some(answer) = Checked::answer(server, answer) {
+                    report(at, answer);
+                }
+            };
+            let documents: Vec<&Question> = batch.iter().map(|at| &questions[*at]).collect();
+            let shown = match Shown::make(server, &documents, clock).await {
+                Ok(shown) => shown,
+                Err(error) => return batch.iter().for_each(|at| answered(*at, Err(error.clone()))),
+            };
+            let asks = batch.iter().map(|at| async {
+                answered(*at, shown.ask(server, &questions[*at], clock).await);
+            });
+            join_all(asks).await;
             for path in &shown.opened {
                 server.close(path).await;
             }
-        }))
-        .await;
+        });
+        join_all(checks).await;
+    }
+
+    /// Lists servers of a file that cannot be asked and on which the result depends.
+    fn unable(&self, doc: &Document, asked: &[InUse], problems: Vec<ServerError>) -> Vec<Checked> {
+        let definitions = self.definitions();
+        let mut out = Vec::new();
+        for problem in problems {
+            let Some(definition) = problem.server().and_then(|name| definitions.get(name)) else { continue };
+            let pending = matches!(problem, ServerError::Starting { .. });
+            // A linter that cannot be started reports the same before and after an edit.
+            if pending || definition.types() {
+                out.push(Checked { pending, ..Checked::new(definition, Err(Unknown::Failed(problem))) });
+            }
+        }
+        if !asked.iter().any(|it| it.core.definition.types()) && !out.iter().any(|it| it.types) {
+            let typing = self.applying(&doc.path, Feature::Diagnostics).into_iter().find(|it| it.types());
+            out.extend(typing.map(|typing| Checked::new(&typing, Err(Unknown::NotInstalled))));
+        }
         out
     }
 }
@@ -152,57 +172,35 @@ impl ServerPool {
 impl Checked {
     /// Builds the final answer of a server.
     pub(super) fn of(server: &Server, known: Result<Vec<Diagnostic>, Unknown>) -> Self {
-        let rule = &server.core.definition.diagnostics;
+        Self::new(&server.core.definition, known)
+    }
+
+    fn new(definition: &ServerDefinition, known: Result<Vec<Diagnostic>, Unknown>) -> Self {
+        let rule = &definition.diagnostics;
         let (mut known, mut disowned) = (known, None);
         if let Ok(items) = &mut known {
             disowned = items.iter().find(|it| disowns(rule, it)).map(|it| in_short(&it.message).to_owned());
             items.retain(|it| it.source.as_ref().is_none_or(|it| !rule.on_save.contains(it)));
+            items.retain(|it| !is_inferred(rule, it));
         }
         if let Some(words) = &disowned {
             known = Err(Unknown::Reason(words.clone()));
         }
         Self {
-            server: server.name().to_owned(),
+            server: definition.name.clone(),
+            types: definition.types(),
             known,
             pending: false,
             on_save: rule.on_save.clone(),
             disowned,
         }
     }
-}
 
-impl ServerPool {
-    /// The first sentence of a diagnostic that says that the server ignores the file.
-    pub fn disowns<'a>(&self, item: &'a Diagnostic) -> Option<&'a str> {
-        let definitions = self.definitions();
-        let definition = definitions.get(&item.server)?;
-        disowns(&definition.diagnostics, item).then(|| in_short(&item.message))
-    }
-}
-
-fn disowns(rule: &DiagnosticsRule, item: &Diagnostic) -> bool {
-    item.code.as_ref().is_some_and(|code| rule.outside_project_codes.contains(code))
-}
-
-/// The first sentence of a message.
-fn in_short(message: &str) -> &str {
-    let line = message.lines().next().unwrap_or_default();
-    line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.')
-}
-
-/// The answers of servers for one document, with those that could not be asked.
-fn collect<'a>(
-    answers: impl Iterator<Item = (&'a Arc<Server>, Result<Option<Vec<Diagnostic>>, ServerError>)>,
-    problems: &[ServerError],
-) -> Result<Vec<Checked>, ServerError> {
-    let mut out = Vec::new();
-    for (server, answer) in answers {
+    /// The result of a request; `None` if it was cancelled.
+    fn answer(server: &Server, answer: Result<Option<Vec<Diagnostic>>, ServerError>) -> Option<Self> {
         let (known, pending) = match answer {
-            Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
-            Ok(Some(items)) => {
-                out.push(Checked::of(server, Ok(items)));
-                continue;
-            }
+            Err(ServerError::Cancelled) => return None,
+            Ok(Some(items)) => (Ok(items), false),
             Ok(None) => {
                 let why = match server.core.edits().is_some() {
                     true => Unknown::RunningCommand,
@@ -213,20 +211,39 @@ fn collect<'a>(
             Err(error @ ServerError::Timeout { .. }) => (Err(Unknown::Failed(error)), true),
             Err(error) => (Err(Unknown::Failed(error)), false),
         };
-        out.push(Checked { pending, ..Checked::of(server, known) });
+        Some(Self { pending, ..Self::of(server, known) })
     }
-    out.extend(problems.iter().filter_map(|problem| match problem {
-        ServerError::Starting { server, .. } => Some(Checked {
-            server: server.clone(),
-            known: Err(Unknown::Failed(problem.clone())),
-            pending: true,
-            on_save: Vec::new(),
-            disowned: None,
-        }),
-        // A server that cannot be started reports the same before and after an edit.
-        _ => None,
-    }));
-    Ok(out)
+}
+
+impl ServerPool {
+    /// The first sentence of a diagnostic that says that the server ignores the file.
+    pub fn disowns<'a>(&self, item: &'a Diagnostic) -> Option<&'a str> {
+        let definitions = self.definitions();
+        let definition = definitions.get(&item.server)?;
+        disowns(&definition.diagnostics, item).then(|| in_short(&item.message))
+    }
+
+    /// Whether a diagnostic depends on the order in which its server infers types.
+    pub fn is_inferred(&self, item: &Diagnostic) -> bool {
+        let definitions = self.definitions();
+        definitions.get(&item.server).is_some_and(|it| is_inferred(&it.diagnostics, item))
+    }
+}
+
+fn is_inferred(rule: &DiagnosticsRule, item: &Diagnostic) -> bool {
+    item.severity != Severity::Error
+        && item.code.as_ref().is_some_and(|code| rule.inferred_codes.contains(code))
+}
+
+fn disowns(rule: &DiagnosticsRule, item: &Diagnostic) -> bool {
+    let names = |it: &String| item.code.as_ref() == Some(it) || item.message.starts_with(it.as_str());
+    rule.outside_project_codes.iter().any(names)
+}
+
+/// The first sentence of a message.
+fn in_short(message: &str) -> &str {
+    let line = message.lines().next().unwrap_or_default();
+    line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.')
 }
 
 /// The documents that a server was shown for a check.
@@ -235,19 +252,12 @@ struct Shown<'a> {
     before: HashMap<AbsPath, Option<i32>>,
     /// The documents that were opened for the check.
     opened: Vec<AbsPath>,
-    quiet: Duration,
-    answered: watch::Sender<Option<Instant>>,
     _room: Extra<'a>,
 }
 
 impl<'a> Shown<'a> {
     /// Shows all documents at once: a server restarts its work for each notification.
-    async fn make(
-        server: &'a Server,
-        batch: &[&Question],
-        quiet: Duration,
-        clock: Clock<'_>,
-    ) -> Result<Self, ServerError> {
+    async fn make(server: &'a Server, batch: &[&Question], clock: Clock<'_>) -> Result<Self, ServerError> {
         let loading = &server.core.loading;
         // A server that waits for Pilcrow to apply an edit answers nothing until then.
         let may_be_shown = server.core.edits().is_none();
@@ -273,7 +283,7 @@ impl<'a> Shown<'a> {
         if shown.iter().any(|(_, role)| *role == CheckRole::Changed) {
             loading.opened();
         }
-        Ok(Self { before, opened, quiet, answered: watch::channel(None).0, _room: room })
+        Ok(Self { before, opened, _room: room })
     }
 
     /// The diagnostics of one document; `None`: not known in time.
@@ -295,39 +305,9 @@ impl<'a> Shown<'a> {
             // A response covers all that was sent before it; a notification may not.
             None => Show::AsNew,
         };
-        // Dropping the future cancels its pending request.
-        let answer = tokio::select! {
-            biased;
-            answer = of_loaded(server, doc, show, clock) => answer?,
-            () = self.stalled() => None,
-        };
+        let answer = of_loaded(server, doc, show, clock).await?;
         // The change may have made the server lose its project.
-        let answer = answer.filter(|_| server.core.loading.failure().is_none());
-        if answer.is_some() {
-            self.answered.send_replace(Some(Instant::now()));
-        }
-        Ok(answer)
-    }
-
-    /// Completes when no answer came for the `quiet` time.
-    ///
-    /// The first answer may take longer: the server reads all documents for it.
-    async fn stalled(&self) {
-        let mut answered = self.answered.subscribe();
-        loop {
-            let last = *answered.borrow_and_update();
-            let silent = async {
-                match last {
-                    Some(last) => tokio::time::sleep_until((last + self.quiet).into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                // The sender lives as long as `self`.
-                _ = answered.changed() => {}
-                () = silent => return,
-            }
-        }
+        Ok(answer.filter(|_| server.core.loading.failure().is_none()))
     }
 }
 

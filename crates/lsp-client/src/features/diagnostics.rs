@@ -69,13 +69,14 @@ impl ServerPool {
         let mut out = Diagnostics {
             version: doc.version,
             items: Vec::new(),
+            answered: Vec::new(),
             pending: Vec::new(),
             failed: problems.into_iter().map(Note::Failed).collect(),
             on_save: Vec::new(),
         };
         let asks = servers.iter().map(|server| of_one(server, doc, patience, clock));
         let answers = futures_util::future::join_all(asks).await;
-        let (mut first, mut answered, mut unverified) = (None, Vec::new(), None);
+        let (mut first, mut unverified) = (None, None);
         for (server, answer) in servers.iter().zip(answers) {
             match answer {
                 // Without a project the server only finds syntax errors.
@@ -87,7 +88,7 @@ impl ServerPool {
                     out.failed.push(Note::ProjectNotLoaded { server: server.name().to_owned(), reason });
                 }
                 Ok(Some(mut items)) => {
-                    answered.push(server.name());
+                    out.answered.push(server.name().to_owned());
                     if items.is_empty() && server.core.definition.verified.is_none() {
                         unverified = unverified.or(Some(server.name()));
                     }
@@ -114,7 +115,8 @@ impl ServerPool {
         out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
         let unverified = || Some(Note::Unverified { server: unverified?.to_owned() });
         let note = servers.iter().find_map(|server| server.note()).or_else(unverified);
-        Ok(Answer { value: out, server: answered.join(", "), notes: note.into_iter().collect() })
+        let server = out.answered.join(", ");
+        Ok(Answer { value: out, server, notes: note.into_iter().collect() })
     }
 }
 

@@ -1,9 +1,12 @@
 //! Diagnostics to compare: never older than the texts that were sent, and never delayed by servers
 //! that are not ready.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lsp_client::{CheckRole, Note, SpeculativeError, SpeculativeFile, Unknown};
+use lsp_client::{CheckRole, Checked, Note, SpeculativeError, SpeculativeFile, Unknown};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
@@ -25,7 +28,7 @@ fn publish(version: &str) -> Step {
 
 /// `server: message, …` of each server, or the reason for none.
 async fn check(bench: &Bench, name: &str, look: CheckRole, deadline: Duration) -> Vec<String> {
-    let answers = bench.pool.check(&bench.doc(name), look, &cx(deadline)).await.unwrap();
+    let answers = bench.pool.check(&bench.doc(name), look, &cx(deadline)).await;
     let reported = |known: &Result<Vec<lsp_client::Diagnostic>, Unknown>| match known {
         Ok(items) => items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", "),
         Err(why) => format!("({why:?})"),
@@ -89,7 +92,7 @@ async fn delayed_opening_waits_for_readiness() {
     let files = vec![CommittedFile { path: bench.path("b.txt"), kind, edits, version }];
     let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
     bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
-    assert!(bench.pool.check(&bench.doc("a.txt"), CheckRole::Changed, &short).await.unwrap()[0].pending);
+    assert!(bench.pool.check(&bench.doc("a.txt"), CheckRole::Changed, &short).await[0].pending);
     assert_eq!(bench.got("scripted", "textDocument/didOpen"), Vec::<Value>::new());
 
     let ready = vec![Step::DelayMs(200), listed];
@@ -117,7 +120,7 @@ async fn a_file_outside_the_project_is_reported_as_unchecked() {
     ] {
         let bench = build(&[("a.txt", "a")], vec![("scripted", script(), more)], |_| ());
         assert_eq!(check(&bench, "a.txt", CheckRole::Changed, LONG).await, [reported]);
-        let answers = bench.pool.check(&bench.doc("a.txt"), CheckRole::Changed, &cx(LONG)).await.unwrap();
+        let answers = bench.pool.check(&bench.doc("a.txt"), CheckRole::Changed, &cx(LONG)).await;
         assert_eq!((answers[0].disowned.as_deref(), answers[0].pending), (disowned, false));
     }
 }
@@ -160,11 +163,21 @@ async fn all_files_are_opened_before_any_is_awaited() {
         (bench.doc("c.txt"), CheckRole::Dependent),
         (bench.doc("d.txt"), CheckRole::Dependent),
     ];
-    let quiet = Duration::from_secs(5);
-    let asked = bench.pool.check_all(&questions, quiet, &cx(20 * LONG)).await;
-    let known = asked.iter().map(|it| it.as_ref().unwrap()[0].known.is_ok());
-    assert_eq!(known.filter(|known| *known).count(), 3, "{asked:?}");
-    assert!(asked.iter().any(|it| it.as_ref().unwrap()[0].pending));
+    let (known, request) = (Arc::new(AtomicUsize::new(0)), cx(20 * LONG));
+    let reported = Mutex::new(BTreeSet::new());
+    let report = |at: usize, answer: Checked| {
+        reported.lock().unwrap().insert((at, answer.pending));
+        known.fetch_add(usize::from(answer.known.is_ok()), Ordering::SeqCst);
+    };
+    let counted = Arc::clone(&known);
+    let three = until(move || counted.load(Ordering::SeqCst) == 3, "three answers");
+    tokio::join!(bench.pool.check_all(&questions, &request, &report), async {
+        three.await;
+        request.cancel.cancel();
+    });
+    let reported = reported.into_inner().unwrap();
+    let pending = reported.iter().filter(|(_, pending)| *pending).count();
+    assert_eq!((pending, reported.len()), (4, 7), "each is pending first: {reported:?}");
     let record = bench.record("scripted");
     let of = |wanted: &str| {
         let all = record.iter().enumerate().filter(|(_, message)| message["method"] == wanted);
@@ -176,18 +189,6 @@ async fn all_files_are_opened_before_any_is_awaited() {
     let cancelled = move || testing::recorded(&record).iter().any(|it| it["method"] == "$/cancelRequest");
     until(cancelled, "the end of the unanswered request").await;
     assert_eq!(bench.pool.status().await[0].open_documents, 2);
-}
-
-/// The first answer takes longest: the server reads all files for it.
-#[tokio::test]
-async fn the_first_of_many_files_is_awaited_to_the_end() {
-    let answer = json!({"kind": "full", "items": []});
-    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
-        .on("textDocument/diagnostic", [Step::DelayMs(1000), Step::Result(answer)]);
-    let bench = bench(&[("a.txt", "a"), ("b.txt", "b")], script);
-    let questions = ["a.txt", "b.txt"].map(|name| (bench.doc(name), CheckRole::Changed));
-    let asked = bench.pool.check_all(&questions, Duration::from_millis(300), &cx(LONG)).await;
-    assert!(asked.iter().all(|it| it.as_ref().unwrap()[0].known.is_ok()), "{asked:?}");
 }
 
 #[tokio::test]
@@ -223,7 +224,7 @@ async fn a_server_without_its_project_does_not_report_clean() {
         [Note::ProjectNotLoaded { server: "scripted".to_owned(), reason: WHY.to_owned() }]
     );
     assert_eq!((said.server.as_str(), said.value.pending.len()), ("", 0));
-    let answers = bench.pool.check(&document, CheckRole::Changed, &cx(LONG)).await.unwrap();
+    let answers = bench.pool.check(&document, CheckRole::Changed, &cx(LONG)).await;
     let (server, message) = ("scripted".to_owned(), WHY.to_owned());
     let reported = Unknown::Noted(Note::Reported { server, message });
     assert_eq!(answers[0].known.as_ref().unwrap_err(), &reported);

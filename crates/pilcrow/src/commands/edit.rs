@@ -60,7 +60,8 @@ async fn call(
     let cancel = stop::on_signal()?;
     let access = Access { yes: false, keep: true, trusted: false };
     let mut executor = Executor::find(project, execution, access).await?;
-    let call = ToolCallRequest { name: tool.to_owned(), arguments, invoked: true, named: true };
+    let call =
+        ToolCallRequest { name: tool.to_owned(), arguments, invoked: true, named: true, wait_ms: None };
     let reply = executor.call_tool(call, &cancel).await;
     executor.close(&cancel).await;
     Ok(print(tool, &reply?, as_json, Format::Model))

@@ -4,7 +4,7 @@ use host::project::Access;
 use host::{Outcome, ToolCallRequest};
 use serde_json::{Value, json};
 
-use super::print;
+use super::print_edit;
 use crate::cli::{LspArgs, LspCommand, SymbolArgs};
 use crate::executor::Executor;
 use crate::{cli, stop};
@@ -12,14 +12,15 @@ use crate::{cli, stop};
 /// Executes the command; the user's own command asks no question about its change.
 pub async fn run(command: LspCommand) -> anyhow::Result<Outcome> {
     let (arguments, options) = call(command);
-    let LspArgs { project, execution, consent, format } = options;
+    let LspArgs { project, execution, consent, format, wait } = options;
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: true, trusted: false };
     let mut executor = Executor::find(&project, &execution, access).await?;
-    let call = ToolCallRequest { name: "lsp".to_owned(), arguments, invoked: true, named: true };
+    let name = "lsp".to_owned();
+    let call = ToolCallRequest { name, arguments, invoked: true, named: true, wait_ms: wait.millis() };
     let reply = executor.call_tool(call, &cancel).await;
     executor.close(&cancel).await;
-    Ok(print("lsp", &reply?, consent.json, format))
+    Ok(print_edit("lsp", &reply?, consent.json, format))
 }
 
 /// The arguments of the tool.

@@ -69,6 +69,19 @@ pub fn print_text(text: &str, details: &Value, format: Format) {
     }
 }
 
+/// Prints the result of a call that may edit; new errors make it a failure.
+pub fn print_edit(tool: &str, reply: &Reply<ToolResult>, as_json: bool, format: Format) -> Outcome {
+    let outcome = print(tool, reply, as_json, format);
+    let Reply::Done(result) = reply else { return outcome };
+    let introduced = result.details["diagnostics"]["introduced"].as_array();
+    let has_errors = introduced.into_iter().flatten().any(|it| it["severity"] == "error");
+    if outcome != Outcome::Done || !has_errors {
+        return outcome;
+    }
+    output::note("pilcrow: the edit introduced errors; `pilcrow undo` reverts it");
+    Outcome::Failed
+}
+
 /// Reports wrong use of a command.
 pub fn wrong_use(text: &str) -> Outcome {
     output::note(&format!("pilcrow: {text}"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
 
-use super::{print, result_json, wrong_use};
+use super::{print_edit, result_json, wrong_use};
 use crate::executor::Executor;
 use crate::render::Format;
 use crate::{cli, open, output, stop};
@@ -30,6 +30,7 @@ pub async fn one(
     project: &cli::Project,
     execution: &cli::ExecutionArgs,
     consent: &cli::Consent,
+    wait: cli::WaitArgs,
 ) -> anyhow::Result<Outcome> {
     let arguments: Value = match arguments.map(serde_json::from_str).transpose() {
         Ok(arguments) => arguments.unwrap_or_else(|| json!({})),
@@ -38,10 +39,11 @@ pub async fn one(
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: true, trusted: false };
     let mut executor = Executor::find(project, execution, access).await?;
-    let call = ToolCallRequest { name: name.to_owned(), arguments, invoked: false, named: true };
+    let wait_ms = wait.millis();
+    let call = ToolCallRequest { name: name.to_owned(), arguments, invoked: false, named: true, wait_ms };
     let reply = executor.call_tool(call, &cancel).await;
     executor.close(&cancel).await;
-    Ok(print(name, &reply?, consent.json, Format::Model))
+    Ok(print_edit(name, &reply?, consent.json, Format::Model))
 }
 
 /// Answers each line of standard input with one line, until the input ends.
@@ -78,7 +80,13 @@ async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> an
         }
         let (name, result) = match serde_json::from_slice::<Line>(&line) {
             Ok(Line { name, arguments }) => {
-                let call = ToolCallRequest { name: name.clone(), arguments, invoked: false, named: false };
+                let call = ToolCallRequest {
+                    name: name.clone(),
+                    arguments,
+                    invoked: false,
+                    named: false,
+                    wait_ms: None,
+                };
                 match executor.call_tool(call, cancel).await? {
                     Reply::Done(result) => (name, result),
                     Reply::InvalidRequest(text) => {

@@ -118,7 +118,13 @@ async fn the_command_asks_for_permissions() {
         let mut client =
             Client::connect(&path, &Hello::new(false, asks, false), approver.clone()).await.unwrap();
         let arguments = json!({"path": "b.txt", "content": "b\n"});
-        let call = ToolCallRequest { name: "write".to_owned(), arguments, invoked: false, named: true };
+        let call = ToolCallRequest {
+            name: "write".to_owned(),
+            arguments,
+            invoked: false,
+            named: true,
+            wait_ms: None,
+        };
         let never = CancellationToken::new();
         let stop = Stop { cancel: &never, gone: &never };
         let reply = client.call(&call, stop).await.unwrap();
@@ -156,7 +162,8 @@ async fn the_command_asks_the_agents_questions() {
         let approver = Arc::new(FixedAnswer(Answer::Unattended, Mutex::default()));
         let mut client = Client::connect(&path, &Hello::new(false, asks, false), approver).await.unwrap();
         let arguments = json!({"question": question, "options": ["red", "blue"]});
-        let call = ToolCallRequest { name: "ask".to_owned(), arguments, invoked: false, named: true };
+        let call =
+            ToolCallRequest { name: "ask".to_owned(), arguments, invoked: false, named: true, wait_ms: None };
         let never = CancellationToken::new();
         let stop = Stop { cancel: &never, gone: &never };
         let reply = client.call(&call, stop).await.unwrap();

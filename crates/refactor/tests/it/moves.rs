@@ -252,7 +252,8 @@ async fn paths_that_still_lead_somewhere_are_not_stale() {
 #[tokio::test]
 async fn stale_modules_and_includes_are_reported() {
     let uses = "use crate::a::X;\nuse crate::ab::X;\n".repeat(13);
-    let files = [("src/lib.rs", "pub mod a;\nmod ba;\n"), ("src/a.rs", ""), ("src/b.rs", uses.as_str())];
+    let files =
+        [("src/lib.rs", "pub mod a; // first\nmod ba;\n"), ("src/a.rs", ""), ("src/b.rs", uses.as_str())];
     let note = notes_of_move("src/a.rs", "src/c.rs", &files).await;
     let lines: Vec<String> = (0..13).map(|line| format!("src/b.rs:{}", 2 * line + 1)).collect();
     assert_eq!(note, format!("stale: {}, src/lib.rs:1", lines.join(", ")));

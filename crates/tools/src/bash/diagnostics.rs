@@ -25,8 +25,7 @@ pub(super) async fn compare(context: &ToolContext, wrote: &CommandChanges, cx: &
     };
     let changes = undo.plan.changes().iter().filter_map(|change| forward(context, change));
     let changes: Vec<FileChange> = changes.collect();
-    let changes: Vec<&FileChange> = changes.iter().collect();
-    Baseline::of_changes(context, &changes, cx).await.compare(context, cx).await
+    Baseline::of_changes(context, "a command", &changes).compare(context, cx).await
 }
 
 /// Inverts the change `back`, which reverts the command's change.

@@ -39,7 +39,7 @@ pub struct ToolContext {
     pub trees: Trees,
     /// Snapshots on disk, for callers that read in one process and edit in another.
     pub saved_snapshots: Option<SavedSnapshots>,
-    /// Pending diagnostics of earlier edits.
+    /// The pending check of an edit, and what is known from earlier ones.
     pub pending: Pending,
     pub shell: Arc<Shell>,
     /// Shows places in the user's editor, if there is one.
@@ -62,10 +62,16 @@ pub struct ToolSettings {
     pub view: View,
     /// Handling of an edit that adds syntax errors (`edit.parse_regression`).
     pub parse_regression: ParseRegression,
-    /// Time that an edit waits for fresh diagnostics (`edit.diagnostics_wait`).
-    pub diagnostics_wait: Duration,
+    /// Time that an edit waits for its diagnostics after it is made (`edit.wait`).
+    pub edit_wait: Duration,
+    /// Time that an edit waits for the diagnostics before it.
+    ///
+    /// Zero except for one-shot commands.
+    pub baseline_wait: Duration,
     /// Whether servers check an edit before or after it is applied (`edit.verify`).
     pub verify: Verify,
+    /// The time for a check before an edit (`edit.verify_wait`).
+    pub verify_wait: Duration,
     /// Handling of an edit that adds errors (`edit.verify_policy`).
     pub verify_policy: VerifyPolicy,
     /// Timeout of a request to a server (`lsp.timeout`).
@@ -94,8 +100,10 @@ impl Default for ToolSettings {
         Self {
             view: View::default(),
             parse_regression: ParseRegression::Warn,
-            diagnostics_wait: Duration::from_secs(3),
+            edit_wait: Duration::from_millis(300),
+            baseline_wait: Duration::ZERO,
             verify: Verify::After,
+            verify_wait: Duration::from_secs(10),
             verify_policy: VerifyPolicy::Report,
             request_timeout: Duration::from_secs(60),
             start: ServerStart::default(),

@@ -4,12 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lsp_client::{Diagnostic, Location, Note as ServerNote, SaveCheckError, SpeculativeError, Unknown};
 use paths::AbsPath;
-use refactor::{Cut, Line, Method, Note, OverrideSet, Reason, Redirected, Unresolved};
+use refactor::{
+    Cut, Line, Mentions, MentionsLeft, Method, Note, OverrideSet, Reason, Redirected, Unresolved,
+};
+use workspace::Plan;
 
 use crate::{ToolContext, counted};
 
 /// Maximum number of files or places named in one note.
 const MAX_NAMED: usize = 12;
+/// Maximum number of unchanged files named that contain the old name of a rename.
+const MAX_LEFT: usize = 3;
 /// Maximum number of unreadable files named in one note.
 const MAX_UNREAD: usize = 5;
 
@@ -143,6 +148,7 @@ pub(crate) fn render_unknown(context: &ToolContext, reason: &Unknown) -> String 
         Unknown::RunningCommand => "it is running a command".to_owned(),
         Unknown::Unanswered => "it has not answered yet".to_owned(),
         Unknown::Late { after } => format!("it did not answer within {} s", after.as_secs_f64()),
+        Unknown::NotInstalled => "it is not installed".to_owned(),
         Unknown::NoReport => "it returned no report".to_owned(),
         Unknown::Failed(error) => error.to_string(),
         Unknown::Reason(reason) => reason.clone(),
@@ -195,6 +201,12 @@ fn save_check_error(context: &ToolContext, error: &SaveCheckError) -> String {
 fn refactoring_note(context: &ToolContext, note: &Note) -> String {
     match note {
         Note::Server(note) => server_note(context, note),
+        Note::NameKept { name, place } => {
+            format!(
+                "NOT renamed: `{name}` at {}, which you named; the server changed other places",
+                at(context, place)
+            )
+        }
         Note::NameTaken { name, place } => {
             format!("`{name}` is declared at {} too: two symbols of one name", at(context, place))
         }
@@ -391,4 +403,59 @@ fn line(context: &ToolContext, line: &Line) -> String {
 
 fn paths(context: &ToolContext, paths: &[AbsPath]) -> String {
     paths.iter().map(|path| context.display_path(path)).collect::<Vec<_>>().join(", ")
+}
+
+/// Renders the places where the old name of a renamed symbol remains.
+///
+/// Macros come first, because their uses no longer compile; then the places in changed files, and other files.
+pub(crate) fn mentions_left(
+    context: &ToolContext,
+    old_name: &str,
+    mentions: &Mentions,
+    plan: &Plan,
+) -> String {
+    let left = mentions.left(&context.workspace, old_name);
+    let count: usize = left.iter().map(|file| file.lines.len()).sum();
+    if count == 0 {
+        return String::new();
+    }
+    let mut out = String::new();
+    let places = |lines: &dyn Fn(&MentionsLeft) -> Vec<usize>, files: &[&MentionsLeft]| {
+        let file = |file: &&MentionsLeft| -> Vec<String> {
+            let name = context.display_path(&file.path);
+            lines(file).iter().map(|line| format!("{name}:{line}")).collect()
+        };
+        let mut all: Vec<String> = files.iter().flat_map(file).collect();
+        all.dedup();
+        limited(all, MAX_NAMED)
+    };
+    let all: Vec<&MentionsLeft> = left.iter().collect();
+    if left.iter().any(|file| !file.in_macros.is_empty()) {
+        let places = places(&|file| file.in_macros.clone(), &all);
+        out.push_str(&format!("note: C macros keep `{old_name}`; change them too: {places}\n"));
+    }
+    let cut = if mentions.is_cut { "; not every file was searched" } else { "" };
+    let noun = counted(count, "other occurrence");
+    out.push_str(&format!(
+        "{noun} of `{old_name}` left unchanged (comments, strings, other symbols){cut}.\n"
+    ));
+    let is_changed = |file: &&&MentionsLeft| plan.changes().iter().any(|change| change.path == file.path);
+    let (changed, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|file| is_changed(&file));
+    if !changed.is_empty() {
+        out.push_str(&format!("  in changed files: {}\n", places(&|file| file.lines.clone(), &changed)));
+    }
+    if !others.is_empty() {
+        let count = counted(others.len(), "unchanged file");
+        let names = others.iter().map(|file| context.display_path(&file.path)).collect();
+        out.push_str(&format!("  in {count}: {}\n", limited(names, MAX_LEFT)));
+    }
+    out
+}
+
+/// The first of some names, and the number of the rest.
+fn limited(mut names: Vec<String>, most: usize) -> String {
+    let more = names.len().saturating_sub(most);
+    names.truncate(most);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", names.join(", "))
 }

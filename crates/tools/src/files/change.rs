@@ -11,9 +11,11 @@ use futures_util::future::BoxFuture;
 use lsp_client::RequestCx;
 use paths::AbsPath;
 use policy::ErrorCode;
+use refactor::Mentions;
 use serde_json::{Value, json};
 use workspace::{ChangeKind, Commit, CommitError, FileChange, Plan, PlanError, WorkspaceEdit};
 
+use crate::notes::mentions_left;
 use crate::verify::{Baseline, Preview, Verdict, Verify};
 use crate::{CommitRefusal, Failure, ToolContext, counted, display};
 
@@ -33,19 +35,21 @@ pub(crate) struct Change<'a> {
 }
 
 /// A proposed edit with its origin.
+#[derive(Default)]
 pub(crate) struct Proposal {
     pub edit: WorkspaceEdit,
     /// The language server that proposes the edit.
     pub server: Option<String>,
     /// A note about the known limits of the edit.
     pub note: Option<String>,
+    /// The old name of a rename, and the files that contained it.
+    pub mentions: Option<(String, Mentions)>,
 }
 
 /// Report of a change that was applied, or only shown.
 pub(crate) struct Applied {
     pub text: String,
     pub details: Value,
-    pub applied: bool,
 }
 
 impl From<Applied> for ToolResult {
@@ -67,7 +71,7 @@ pub(crate) async fn apply<'a>(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let Proposal { mut edit, server, note } = propose(attempts > 1).await?;
+        let Proposal { mut edit, server, note, mentions } = propose(attempts > 1).await?;
         edit.label = change.label.to_owned();
         let plan = match context.workspace.plan(edit) {
             Err(PlanError::Stale { .. }) if attempts == 1 => continue,
@@ -83,7 +87,7 @@ pub(crate) async fn apply<'a>(
                 "not applied: {summary}\n{note}{}",
                 truncate_diff(&plan.diff(context.workspace.root()))
             );
-            return Ok(Applied { text, details: details(context, &plan, None), applied: false });
+            return Ok(Applied { text, details: details(context, &plan, None) });
         }
         let committed = commit(context, cx, plan, attempts > 1).await;
         let Committed { commit, plan, verdict } = match committed {
@@ -94,12 +98,11 @@ pub(crate) async fn apply<'a>(
         for line in note.iter().map(|note| format!("note: {note}")).chain(commit.notes.iter().cloned()) {
             text.push_str(&format!("{line}\n"));
         }
+        if let Some((old_name, mentions)) = &mentions {
+            text.push_str(&mentions_left(context, old_name, mentions, &plan));
+        }
         text.push_str(&verdict.text);
-        return Ok(Applied {
-            text,
-            details: details(context, &plan, Some((&commit, verdict.details))),
-            applied: true,
-        });
+        return Ok(Applied { text, details: details(context, &plan, Some((&commit, verdict.details))) });
     }
 }
 
@@ -109,7 +112,6 @@ fn unchanged(change: &Change<'_>, server: Option<&str>, note: Option<&str>) -> A
     Applied {
         text: format!("{}: nothing to change{by}{note}\n", change.label),
         details: json!({ "files": [] }),
-        applied: false,
     }
 }
 

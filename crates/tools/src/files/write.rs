@@ -78,7 +78,7 @@ impl BuiltIn for Write {
                 };
                 let operations = vec![Operation::Create { path: path.clone(), text: content, replaces }];
                 let edit = WorkspaceEdit { label: String::new(), operations, ..WorkspaceEdit::default() };
-                Ok(change::Proposal { edit, server: None, note })
+                Ok(change::Proposal { edit, note, ..change::Proposal::default() })
             })
         })
         .await?;

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
@@ -32,8 +33,6 @@ const MAX_LISTED: usize = 60;
 /// The code actions that servers offer at a place.
 struct Offer {
     document: Document,
-    /// Diagnostics before the action; `None` if they were not known in time.
-    before: Option<Vec<Diagnostic>>,
     answer: Answer<Vec<CodeAction>>,
 }
 
@@ -136,6 +135,8 @@ async fn move_symbol(
     apply_action(call, place, Some(MOVE), true, &find, to.as_ref()).await
 }
 
+/// Time for the diagnostics of a place, which some servers need to offer fixes.
+const DIAGNOSTICS: Duration = Duration::from_secs(3);
 /// The kind of refactorings that move a symbol.
 const MOVE: &str = "refactor.move";
 
@@ -151,7 +152,7 @@ async fn offered(
 ) -> Result<Offer, Failure> {
     let (document, range) = range(context, place, whole, request).await?;
     // Some servers offer fixes only for diagnostics that they are sent.
-    let waited = request.within(context.settings().diagnostics_wait);
+    let waited = request.within(DIAGNOSTICS);
     let before = match context.servers.diagnostics(&document, &waited).await {
         Ok(answer) if answer.value.pending.is_empty() => Some(answer.value.items),
         Ok(_) => None,
@@ -166,7 +167,7 @@ async fn offered(
     if before.is_none() {
         answer.notes.push(Note::DiagnosticsPending);
     }
-    Ok(Offer { document, before, answer })
+    Ok(Offer { document, answer })
 }
 
 fn touches(a: &Range<usize>, b: &Range<usize>) -> bool {
@@ -343,6 +344,7 @@ async fn apply_action(
                     edit,
                     server: Some(server.clone()),
                     note: notes::render(context, &offer.answer.notes),
+                    ..Proposal::default()
                 })
             })
         })
@@ -355,9 +357,8 @@ async fn apply_action(
         if let Some(to) = to {
             context.servers.set_move_target(&mut command, to);
         }
-        let before = (!has_edit).then_some(offer.before).flatten().map(|items| (&offer.document, items));
         let request = if has_edit { request.restarted() } else { request.clone() };
-        let ran = run(context, cx, &title, &command, before, &request).await?;
+        let ran = run(context, cx, &title, &command, &request).await?;
         report.push_str(&ran.text);
         match out.details.as_object_mut() {
             Some(details) => drop(details.insert("command".to_owned(), ran.details)),
@@ -374,7 +375,6 @@ async fn run(
     cx: &ToolCx,
     title: &str,
     command: &ServerCommand,
-    before: Option<(&Document, Vec<Diagnostic>)>,
     request: &RequestCx,
 ) -> Result<Verdict, Failure> {
     let committer = Committer::new(context, cx, title);
@@ -392,7 +392,7 @@ async fn run(
         }
         Ok(_) => {}
     }
-    let broken = committer.broken(before).await;
+    let broken = committer.broken().await;
     text.push_str(&broken.text);
     if changed {
         details["diagnostics"] = broken.details;
@@ -440,18 +440,13 @@ impl<'a> Committer<'a> {
 
     /// Reports diagnostics that the edits introduced or fixed.
     ///
-    /// Requests them after the command, during which the server is busy. `before`: the diagnostics of a
-    /// document before the first edit.
-    pub async fn broken(&self, before: Option<(&Document, Vec<Diagnostic>)>) -> Verdict {
+    /// Requested after the command, during which the server is busy.
+    pub async fn broken(&self) -> Verdict {
         let plans: Vec<Plan> = {
             let made = self.made.lock();
             made.iter().map(|(plan, _)| plan.clone()).collect()
         };
-        let mut baseline = Baseline::of(self.context, &plans, self.cx).await;
-        if let Some((document, items)) = before {
-            baseline = baseline.with(document, items);
-        }
-        baseline.compare(self.context, self.cx).await
+        Baseline::of(self.context, self.label, &plans).compare(self.context, self.cx).await
     }
 
     /// Returns the failure of a refused edit.

@@ -85,6 +85,9 @@ async fn diagnostics(call: &Call<'_>, named: &FileNames) -> Result<ToolResult, F
         let most = request.within(request.left() * 9 / 10);
         of_several(context, &files, &most).await?
     };
+    for (document, answer) in &answers {
+        context.pending.learn_all(document, &answer.value, &context.servers);
+    }
     let alone = answers.len() == 1 && !has_timeout;
     let saved = if alone { request.within(FOR_ONE) } else { request.clone() };
     let answers = with_saved(context, answers, &saved).await?;

@@ -4,12 +4,10 @@ use agent::ToolResult;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use policy::ErrorCode;
-use refactor::{Declaration, Mentions, RefactorError, RenameRequest};
+use refactor::{Declaration, RefactorError, RenameRequest};
 use serde::Deserialize;
-use workspace::WorkspaceEdit;
 
 use super::action::{ActionGroup, ActionSpec, Call, Effect, Takes, needs};
-use super::report;
 use crate::change::{self, Change, Proposal};
 use crate::search::target::{self, Place};
 use crate::{Failure, notes};
@@ -86,9 +84,9 @@ async fn rename(
     }
     let label = format!("rename {old_name} to {new_name}");
     let change = Change { label: &label, places: true, apply: apply != Some(false) };
-    let (first, mentions) = (Mutex::new(Some(found)), Mutex::new(Mentions::default()));
-    let (old_name, mentioned) = (&old_name, &mentions);
-    let mut done = change::apply(context, cx, change, |again| {
+    let first = Mutex::new(Some(found));
+    let old_name = &old_name;
+    let done = change::apply(context, cx, change, |again| {
         let request = if again { request.restarted() } else { request.clone() };
         let known = first.lock().take().filter(|_| !again);
         Box::pin(async move {
@@ -108,9 +106,9 @@ async fn rename(
             };
             match refactor::rename(&context.workspace, &context.servers, &rename, &request).await {
                 Ok(renamed) => {
-                    *mentioned.lock() = renamed.mentions;
                     let note = notes::render_refactoring(context, &renamed.notes);
-                    Ok(Proposal { edit: renamed.edit, server: Some(renamed.server), note })
+                    let mentions = Some((old_name.clone(), renamed.mentions));
+                    Ok(Proposal { edit: renamed.edit, server: Some(renamed.server), note, mentions })
                 }
                 Err(RefactorError::DeclarationKept { index }) => {
                     let symbol = place.symbol.as_deref().unwrap_or(old_name);
@@ -121,12 +119,6 @@ async fn rename(
         })
     })
     .await?;
-    if done.applied {
-        let mentions = mentions.into_inner();
-        let files = done.details["files"].as_array().into_iter().flatten();
-        let edited: Vec<String> = files.filter_map(|it| it["path"].as_str().map(str::to_owned)).collect();
-        done.text.push_str(&report::mentions_left(context, old_name, &mentions, &edited));
-    }
     Ok(done.into())
 }
 
@@ -151,7 +143,7 @@ async fn rename_file(
         Box::pin(async move {
             let moved = refactor::move_file(&context.workspace, &context.servers, from, to, &request).await?;
             let note = notes::render_refactoring(context, &moved.notes);
-            Ok(Proposal { edit: moved.edit, server: Some(moved.server), note })
+            Ok(Proposal { edit: moved.edit, server: Some(moved.server), note, mentions: None })
         })
     })
     .await?;
@@ -189,7 +181,7 @@ async fn rewrite(call: &Call<'_>, rewrite: Rewrite, args: &Files) -> Result<Tool
     let done = change::apply(context, cx, change, |again| {
         let request = if again { request.restarted() } else { request.clone() };
         Box::pin(async move {
-            let mut all = Proposal { edit: WorkspaceEdit::default(), server: None, note: None };
+            let mut all = Proposal::default();
             for file in files {
                 let document = context.document(file)?;
                 let answer = match rewrite {

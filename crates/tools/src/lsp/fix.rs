@@ -120,7 +120,7 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
         let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
         let done = change::apply(context, cx, change, |_| {
             let edit = WorkspaceEdit { operations: operations(), ..WorkspaceEdit::default() };
-            Box::pin(async { Ok(Proposal { edit, server: Some(servers.clone()), note: None }) })
+            Box::pin(async { Ok(Proposal { edit, server: Some(servers.clone()), ..Proposal::default() }) })
         })
         .await?;
         text.push_str(&done.text);
@@ -179,6 +179,7 @@ async fn fix(
             return Ok(outcome);
         }
     };
+    context.pending.learn_all(document, &answer.value, &context.servers);
     if !answer.value.pending.is_empty() || !answer.value.failed.is_empty() {
         let failed = answer.value.failed.iter().map(|note| notes::server_note(context, note));
         let servers: Vec<String> = answer.value.pending.into_iter().chain(failed).collect();

@@ -2,7 +2,7 @@
 //!
 //! The text counts the parts that it omits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::ToolCx;
@@ -11,7 +11,6 @@ use lsp_client::{
     Symbol, UnaskedWhy, WorkspaceSymbols,
 };
 use paths::AbsPath;
-use refactor::Mentions;
 use serde_json::{Value, json};
 use text::LineIndex;
 use workspace::{Document, Version};
@@ -31,8 +30,6 @@ const MAX_MESSAGES: usize = 40;
 const MAX_ENDED: usize = 3;
 /// Maximum number of files named where several are counted.
 const MAX_NAMED: usize = 5;
-/// Maximum number of places listed where the old name of a rename remains.
-const MAX_LEFT: usize = 12;
 
 pub(super) fn heading(title: &str, count: usize, server: &str, note: Option<&str>) -> String {
     let amount = if count == 0 { "none found".to_owned() } else { counted(count, "place") };
@@ -182,6 +179,7 @@ pub(super) fn unanswered(version: Version, error: ServerError) -> Answer<Diagnos
     let value = Diagnostics {
         version,
         items: Vec::new(),
+        answered: Vec::new(),
         pending: Vec::new(),
         failed: vec![Note::Failed(error)],
         on_save: Vec::new(),
@@ -213,44 +211,6 @@ pub(super) fn missing_servers(
         )
     };
     passed.iter().map(line).collect()
-}
-
-/// Renders the places where the old name of a renamed symbol remains.
-///
-/// These are strings, comments and other symbols of that name: first in the files that were `edited`, then in
-/// others of their kinds.
-pub(super) fn mentions_left(
-    context: &ToolContext,
-    old_name: &str,
-    mentions: &Mentions,
-    edited: &[String],
-) -> String {
-    let kind = |name: &str| name.rsplit_once('.').map(|(_, kind)| kind.to_owned());
-    let kinds: BTreeSet<_> = edited.iter().map(|name| kind(name)).collect();
-    let found = mentions.places_left(&context.workspace, old_name);
-    let mut files: Vec<(String, Vec<usize>)> =
-        found.into_iter().map(|(path, lines)| (context.display_path(&path), lines)).collect();
-    files.sort_by_key(|(name, _)| (!edited.contains(name), !kinds.contains(&kind(name)), name.clone()));
-    let mut places: Vec<String> = files
-        .iter()
-        .flat_map(|(name, lines)| lines.iter().map(move |line| format!("{name}:{line}")))
-        .collect();
-    if places.is_empty() {
-        return String::new();
-    }
-    let count = places.len();
-    places.dedup();
-    let more = match places.len().saturating_sub(MAX_LEFT) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    places.truncate(MAX_LEFT);
-    let cut = if mentions.is_cut { " (not every file was searched)" } else { "" };
-    format!(
-        "`{old_name}` remains at {}, as text or a use that the server did not find{cut}: {}{more}\n",
-        counted(count, "place"),
-        places.join(", ")
-    )
 }
 
 /// Describes when servers are started.

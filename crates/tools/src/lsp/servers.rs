@@ -159,7 +159,7 @@ async fn request(call: &Call<'_>, args: &Request) -> Result<ToolResult, Failure>
     let answer =
         context.servers.request(method, params, place, args.server.as_deref(), &committer, request).await?;
     let mut changed = committer.report();
-    let broken = committer.broken(None).await;
+    let broken = committer.broken().await;
     changed.text.push_str(&broken.text);
     changed.details["diagnostics"] = broken.details;
     let outcome = match answer.value.outcome {

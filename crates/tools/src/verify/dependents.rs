@@ -4,6 +4,7 @@
 //! in the editor. Names are found as words: files that mean another symbol are checked in vain, and no searched
 //! file that means this one is missed.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::ops::Range;
@@ -11,10 +12,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::ToolCx;
 use lsp_client::ServerPool;
 use paths::AbsPath;
+use policy::Policy;
 use text::{TextEdit, occurrences};
+use tokio_util::sync::CancellationToken;
 use workspace::{Budget, ChangeKind, Document, FileChange};
 
 use super::cold_servers;
@@ -51,7 +53,15 @@ pub(super) struct Dependents {
 /// Finds the dependents of changes among readable files.
 ///
 /// Only of languages whose servers run or start.
-pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &ToolCx) -> Dependents {
+///
+/// `old_name`: the word that a rename replaces.
+pub(super) async fn of(
+    context: &ToolContext,
+    changes: &[FileChange],
+    old_name: Option<&str>,
+    policy: Option<&Policy>,
+    cancel: &CancellationToken,
+) -> Dependents {
     let mut names = Names::default();
     let mut moved = BTreeSet::new();
     for change in changes {
@@ -67,10 +77,14 @@ pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &Tool
             }
         }
     }
+    if !names.words.is_empty() {
+        names.words.extend(old_name.map(str::to_owned));
+    }
+    let words = names.words.clone();
     let changed: BTreeSet<AbsPath> =
         changes.iter().flat_map(|change| [change.path.clone(), source(change).clone()]).collect();
     let wanted =
-        |path: &AbsPath| !changed.contains(path) && cx.policy().is_none_or(|policy| policy.may_read(path));
+        |path: &AbsPath| !changed.contains(path) && policy.is_none_or(|policy| policy.may_read(path));
     let mut out = Dependents::default();
     let open = context.workspace.open_documents().into_iter();
     out.documents =
@@ -80,7 +94,7 @@ pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &Tool
         names.words = names.words.into_iter().take(MAX_NAMES).collect();
         let is_served = |path: &AbsPath| moved.contains(path) || cold_servers::is_asked(context, path);
         let asked: Vec<AbsPath> = changed.iter().filter(|path| is_served(path)).take(MOST).cloned().collect();
-        let (candidates, left, cut) = candidate_files(context, names, asked, cx).await;
+        let (candidates, left, cut) = candidate_files(context, names, asked, cancel.clone()).await;
         let known: BTreeSet<AbsPath> = out.documents.iter().map(|open| open.path.clone()).collect();
         out.documents
             .extend(candidates.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
@@ -89,19 +103,23 @@ pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &Tool
         out.unchecked = left.len();
         out.cold = left.into_iter().map(|(_, root)| root).collect();
     }
-    // Files that probably import a changed file come first.
+    // Files that probably import a changed file come first, then those that name more of the changed names.
     let stems: Vec<String> = changed.iter().filter_map(stem).collect();
     let imports =
         |document: &Document| stems.iter().any(|stem| occurrences(&document.text, stem).next().is_some());
     if out.documents.len() > MOST {
-        out.documents.sort_by_key(|document| !imports(document));
+        let contained = |document: &Document| {
+            words.iter().filter(|word| occurrences(&document.text, word).next().is_some()).count()
+        };
+        out.documents.sort_by_cached_key(|it| (!imports(it), Reverse(contained(it))));
     }
     out.unchecked += out.documents.len().saturating_sub(MOST);
     out.documents.truncate(MOST);
     out
 }
 
-fn source(change: &FileChange) -> &AbsPath {
+/// The path of a change's file before it.
+pub(super) fn source(change: &FileChange) -> &AbsPath {
     match &change.kind {
         ChangeKind::Renamed { from } => from,
         _ => &change.path,
@@ -208,10 +226,9 @@ async fn candidate_files(
     context: &ToolContext,
     names: Names,
     asked: Vec<AbsPath>,
-    cx: &ToolCx,
+    cancel: CancellationToken,
 ) -> (Vec<Document>, Vec<(AbsPath, AbsPath)>, bool) {
-    let (workspace, servers, cancel) =
-        (context.workspace.clone(), Arc::clone(&context.servers), cx.cancel.clone());
+    let (workspace, servers) = (context.workspace.clone(), Arc::clone(&context.servers));
     let search = tokio::task::spawn_blocking(move || {
         let until = Instant::now() + MAX_TIME;
         let budget = Budget { files: MAX_SEARCHED, bytes: MAX_BYTES, until, cancel };

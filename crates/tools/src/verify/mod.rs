@@ -1,18 +1,17 @@
-//! Verification of an edit: diagnostics before and after it, and the difference, in changed files and
-//! dependents.
+//! Verification of an edit: the diagnostics of changed files and dependents after it, by server, compared with
+//! those that the same servers gave for the texts before.
 //!
-//! Only languages whose servers run are checked, within the time that an edit may wait; what is not known by
-//! then is `pending`, never `clean`, and is reported with the next result. Servers that gave no diagnostics
-//! before the edit are shown the old texts after it, as a speculative edit.
+//! No edit waits before it is made, unless the user wants it checked first. Afterwards it waits a short time;
+//! later answers come as an event and with the next result. Only languages whose servers run are checked.
 
-mod baseline;
 mod cold_servers;
-mod compare;
 mod dependents;
 mod difference;
 mod pending;
 mod preview;
+mod tally;
 mod verdict;
+mod watch;
 
 pub(crate) use difference::{Same, difference};
 pub use pending::Pending;
@@ -23,32 +22,40 @@ pub(crate) use verdict::Verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use agent::ToolCx;
-use lsp_client::{CheckRole, Diagnostic};
+use lsp_client::{CheckRole, Checked, Diagnostic, RequestCx, Severity};
+use parking_lot::Mutex;
 use paths::AbsPath;
-use workspace::{ChangeKind, Document, FileChange, Plan};
+use policy::Policy;
+use tokio_util::sync::CancellationToken;
+use workspace::{ChangeKind, FileChange, Plan};
 
-use self::baseline::OldTexts;
-use self::compare::{Wait, ask, is_many, of, tally};
+use self::watch::Watch;
 use crate::ToolContext;
 
-/// Changed files that are compared.
+/// Changed files that are checked.
 const MAX_FILES: usize = 20;
 
-/// The diagnostics before an edit.
-#[derive(Default)]
+/// The files that changes affect, with their diagnostics before as far as known.
+#[derive(Default, Clone)]
 pub(crate) struct Baseline {
+    /// Description of the edit, for results of later calls.
+    label: String,
+    changes: Vec<FileChange>,
     files: Vec<FileBaseline>,
+    /// Whether `files` contains the dependents.
+    has_dependents: bool,
     /// Changed files and dependents that are not checked.
     unchecked: usize,
     /// Package roots of the unchecked files without a running server.
     cold: BTreeSet<AbsPath>,
     /// Whether not every file was searched for dependents.
     cut: bool,
-    /// Whether no server answered in time.
-    silent: bool,
+    /// The word that the edit replaces by another, if it does nothing else.
+    renamed: Option<(String, String)>,
+    /// The time for all that is done before the edit is made.
+    budget: Option<RequestCx>,
 }
 
 /// The diagnostics of one file before an edit.
@@ -56,174 +63,168 @@ pub(crate) struct Baseline {
 struct FileBaseline {
     /// Path after the edit.
     path: AbsPath,
-    known: Known,
     dependent: bool,
-    /// The texts before the edit, for servers that had not answered in time.
-    then: Option<Arc<OldTexts>>,
-    /// Number of requests for the old diagnostics without an answer.
-    tries: u8,
-    /// The word that the edit replaces by another, if it does nothing else.
-    renamed: Option<Arc<(String, String)>>,
-}
-
-#[derive(Debug, Clone)]
-enum Known {
-    /// All diagnostics of all servers; none for a file that did not exist.
-    All(ServerDiagnostics),
-    /// Diagnostics by server; other servers are asked after the edit.
-    Of(BTreeMap<String, ServerDiagnostics>),
-    /// Diagnostics by server, for these servers only; the others have been reported.
-    Only(BTreeMap<String, Option<ServerDiagnostics>>),
-}
-
-/// The diagnostics of one server for a text.
-#[derive(Debug, Clone, Default)]
-struct ServerDiagnostics {
+    /// The text before the edit.
     text: Arc<str>,
-    items: Vec<Diagnostic>,
+    /// The complete diagnostics of that text, by server.
+    known: BTreeMap<String, Vec<Diagnostic>>,
+    /// Whether the edit creates the file, so that it had no diagnostics.
+    created: bool,
 }
 
 impl Baseline {
-    /// Requests diagnostics of the files that `plan` changes or affects.
+    /// The files that `plan` changes or affects, before it is committed.
     ///
-    /// Called before the plan is committed.
+    /// Requests their diagnostics only if the settings allow that an edit waits for them.
     pub async fn take(context: &ToolContext, plan: &Plan, cx: &ToolCx) -> Self {
-        preview::warm_up(context, plan, cx).await;
+        let settings = context.settings();
+        let budget = match settings.verify {
+            Verify::Before => settings.verify_wait,
+            Verify::After => settings.baseline_wait,
+        };
+        let budget = RequestCx::new(budget, &cx.cancel);
+        if settings.verify == Verify::Before {
+            // A speculative edit waits for all requests to a server.
+            context.pending.stop();
+        }
+        preview::warm_up(context, plan, &budget).await;
         cold_servers::begin(context, plan);
-        let mut out = Self::of(context, std::slice::from_ref(plan), cx).await;
-        let later = is_many(out.files.len()) && context.settings().verify == Verify::After;
-        let (mut asked, mut questions) = (Vec::new(), Vec::new());
-        for before in &mut out.files {
-            // Many files take a server long: unchanged ones are checked after the edit, and their old
-            // diagnostics are requested only if there are problems then.
-            let back = before.then.as_ref().is_some_and(|then| then.can_be_shown());
-            if !matches!(before.known, Known::Of(_)) || later && before.dependent && back {
-                continue;
-            }
-            let from = before.then.as_ref().map_or(&before.path, |then| then.place(&before.path));
-            // A server that starts is asked for the old texts afterwards.
-            if !context.servers.is_warm(from) {
-                continue;
-            }
-            if let Ok(document) = context.workspace.document(from) {
-                questions.push((document, before.role()));
-                asked.push(before);
-            }
+        let mut out = Self::of_changes(context, plan.label(), plan.changes());
+        if !budget.deadline.is_zero() {
+            let part = if settings.verify == Verify::Before { budget.left() / 2 } else { budget.left() };
+            out.request(context, budget.within(part), cx.policy().as_deref()).await;
         }
-        let wait = Wait::of(context.settings().diagnostics_wait, questions.len()).before();
-        let answers = ask(context, &questions, wait, cx).await;
-        let is_known = |answers: &Vec<lsp_client::Checked>| answers.iter().any(|it| it.known.is_ok());
-        out.silent = !answers.is_empty() && !answers.iter().any(is_known);
-        for ((before, (document, _)), answers) in asked.into_iter().zip(&questions).zip(answers) {
-            let known = answers.into_iter().filter_map(|it| {
-                let items = of(&it.known.ok()?, &it.server);
-                Some((it.server, ServerDiagnostics { text: Arc::clone(&document.text), items }))
-            });
-            before.known = Known::Of(known.collect());
-        }
+        out.budget = Some(budget);
         out
     }
 
-    /// The files that `plans` change or affect, without diagnostics.
-    pub async fn of(context: &ToolContext, plans: &[Plan], cx: &ToolCx) -> Self {
-        Self::of_changes(context, &plans.iter().flat_map(Plan::changes).collect::<Vec<_>>(), cx).await
+    /// The files that `plans` change or affect.
+    pub fn of(context: &ToolContext, label: &str, plans: &[Plan]) -> Self {
+        let changes: Vec<FileChange> = plans.iter().flat_map(Plan::changes).cloned().collect();
+        Self::of_changes(context, label, &changes)
     }
 
-    /// Takes the baseline of changes without a plan.
-    pub(crate) async fn of_changes(context: &ToolContext, changes: &[&FileChange], cx: &ToolCx) -> Self {
-        let mut out = Self::default();
-        let then = Arc::new(OldTexts::of(changes));
-        let renamed = renamed(changes).map(Arc::new);
-        let (mut changed, mut cold) = (BTreeSet::new(), BTreeMap::new());
-        for &change in changes {
-            let from = match &change.kind {
-                ChangeKind::Renamed { from } => from,
-                _ => &change.path,
-            };
-            if change.after.is_none() || changed.contains(&change.path) {
+    /// Lists the files that changes affect, with known diagnostics of their texts.
+    ///
+    /// Dependents are added later, because the search takes time.
+    pub(crate) fn of_changes(context: &ToolContext, label: &str, changes: &[FileChange]) -> Self {
+        let mut out = Self { label: label.to_owned(), changes: changes.to_vec(), ..Self::default() };
+        out.renamed = renamed(changes);
+        let mut changed = BTreeSet::new();
+        for change in changes {
+            let from = dependents::source(change);
+            if change.after.is_none() || !changed.insert(change.path.clone()) {
                 continue;
             }
             if !cold_servers::is_asked(context, from) && !cold_servers::is_asked(context, &change.path) {
-                cold.extend(cold_servers::root(context, change).map(|root| (change.path.clone(), root)));
+                if let Some(root) = cold_servers::root(context, change) {
+                    out.unchecked += 1;
+                    out.cold.insert(root);
+                }
                 continue;
             }
-            changed.insert(change.path.clone());
             if out.files.len() == MAX_FILES {
                 out.unchecked += 1;
                 continue;
             }
-            let known = match then.made(&change.path) {
-                true => Known::All(ServerDiagnostics::default()),
-                false => Known::Of(BTreeMap::new()),
-            };
-            let (path, then) = (change.path.clone(), Some(Arc::clone(&then)));
-            let renamed = renamed.clone();
-            out.files.push(FileBaseline { path, known, dependent: false, then, tries: 0, renamed });
+            let text = change.before.clone().unwrap_or_else(|| "".into());
+            out.files.push(FileBaseline {
+                known: context.pending.known(from, &text),
+                path: change.path.clone(),
+                dependent: false,
+                text,
+                created: change.kind == ChangeKind::Created,
+            });
         }
-        let is_reported = |change: &&FileChange| {
-            cold_servers::is_asked(context, &change.path) || matches!(change.kind, ChangeKind::Renamed { .. })
-        };
-        if out.files.is_empty() && !changes.iter().any(is_reported) {
-            return out;
-        }
-        let dependents = dependents::of(context, changes, cx).await;
-        out.unchecked += dependents.unchecked + cold.len();
-        out.cold = cold.into_values().chain(dependents.cold).collect();
-        out.cut = dependents.cut;
-        out.files.extend(dependents.documents.into_iter().map(|document| FileBaseline {
-            path: document.path,
-            known: Known::Of(BTreeMap::new()),
-            dependent: true,
-            then: Some(Arc::clone(&then)),
-            tries: 0,
-            renamed: renamed.clone(),
-        }));
         out
     }
 
-    /// Sets the known diagnostics of one document.
-    pub fn with(mut self, document: &Document, items: Vec<Diagnostic>) -> Self {
-        if let Some(file) = self.files.iter_mut().find(|file| file.path == document.path) {
-            file.known = Known::All(ServerDiagnostics { text: Arc::clone(&document.text), items });
+    /// Adds the dependents of the changes.
+    async fn add_dependents(
+        &mut self,
+        context: &ToolContext,
+        policy: Option<&Policy>,
+        cancel: &CancellationToken,
+    ) {
+        if std::mem::replace(&mut self.has_dependents, true) || !self.affects_files(context) {
+            return;
         }
-        self
+        let old_name = self.renamed.as_ref().map(|(old, _)| old.as_str());
+        let found = dependents::of(context, &self.changes, old_name, policy, cancel).await;
+        self.unchecked += found.unchecked;
+        self.cold.extend(found.cold);
+        self.cut = found.cut;
+        self.files.extend(found.documents.into_iter().map(|document| FileBaseline {
+            known: context.pending.known(&document.path, &document.text),
+            path: document.path,
+            dependent: true,
+            text: document.text,
+            created: false,
+        }));
     }
 
-    /// Compares the files after the commit, with those that were pending before.
-    pub async fn compare(mut self, context: &ToolContext, cx: &ToolCx) -> Verdict {
-        if self.files.is_empty() && self.unchecked == 0 {
-            return Verdict::nothing();
-        }
-        for earlier in context.pending.take(None) {
-            match self.files.iter_mut().find(|file| file.path == earlier.path) {
-                Some(file) => file.with_earlier(earlier),
-                None => self.files.push(earlier),
+    /// Whether servers can say something about changed files or dependents.
+    fn affects_files(&self, context: &ToolContext) -> bool {
+        let is_reported = |change: &FileChange| {
+            cold_servers::is_asked(context, &change.path) || matches!(change.kind, ChangeKind::Renamed { .. })
+        };
+        !self.files.is_empty() || self.changes.iter().any(is_reported)
+    }
+
+    /// Requests the diagnostics of the files that have a text before the edit.
+    async fn request(&mut self, context: &ToolContext, request: RequestCx, policy: Option<&Policy>) {
+        self.add_dependents(context, policy, &request.cancel).await;
+        let (mut questions, mut asked) = (Vec::new(), Vec::new());
+        for (at, file) in self.files.iter().enumerate().filter(|(_, file)| !file.created) {
+            let moved = self.changes.iter().find(|change| change.path == file.path);
+            let path = moved.map_or(&file.path, dependents::source);
+            // A server that starts is not waited for before the edit.
+            if context.servers.is_warm(path)
+                && let Ok(document) = context.workspace.document(path)
+                && document.text == file.text
+            {
+                asked.push(at);
+                questions.push((document, file.role()));
             }
         }
-        let (unchecked, cold, cut) = (self.unchecked, std::mem::take(&mut self.cold), self.cut);
-        let wait = Wait::of(context.settings().diagnostics_wait, self.files.len());
-        let wait = if self.silent { wait.again() } else { wait };
-        let verdict = tally(self.files, context, wait, cx).await.verdict(context, unchecked, &cold, cut);
+        let found = Mutex::new(Vec::new());
+        let report = |at: usize, checked: Checked| found.lock().push((at, checked));
+        context.servers.check_all(&questions, &request, &report).await;
+        for (at, Checked { server, known, .. }) in found.into_inner() {
+            if let Ok(items) = known {
+                self.files[asked[at]].known.insert(server, problems(items));
+            }
+        }
+    }
+
+    /// Checks the files after the commit.
+    ///
+    /// Includes those of an earlier edit that are still unknown.
+    pub async fn compare(self, context: &ToolContext, cx: &ToolCx) -> Verdict {
+        let Some(shared) = context.pending.context() else { return Verdict::nothing() };
+        if !self.affects_files(context) {
+            return Verdict::nothing();
+        }
+        let watch = Watch::start(shared, self, cx);
+        watch.wait(context.settings().edit_wait, &cx.cancel).await;
+        let verdict = watch.render(context);
         verdict.report(cx).await;
+        context.pending.put(watch);
         verdict
     }
 
-    /// Compares files that were pending; those still unknown stay pending.
-    async fn arrived(mut self, context: &ToolContext, wait: Duration, cx: &ToolCx) -> Verdict {
-        // A result does not wait until a server has started.
-        let (coming, here) =
-            self.files.into_iter().partition(|file: &FileBaseline| context.servers.is_starting(&file.path));
-        Vec::into_iter(coming).for_each(|file| context.pending.put(file));
-        self.files = here;
-        let wait = Wait { all: wait, quiet: wait, back: baseline::LATER };
-        let tally = tally(self.files, context, wait, cx).await;
-        if tally.compared.is_empty() && tally.incomparable.is_empty() {
-            Verdict::nothing()
-        } else {
-            let verdict = tally.verdict(context, 0, &BTreeSet::new(), false);
-            verdict.report(cx).await;
-            verdict
+    /// Adds the files of an earlier edit that is not completely reported.
+    fn with_earlier(&mut self, earlier: Self) {
+        for file in earlier.files {
+            match self.files.iter_mut().find(|it| it.path == file.path) {
+                Some(now) if now.known.is_empty() && !now.created => {
+                    *now = FileBaseline { dependent: now.dependent && file.dependent, ..file };
+                }
+                Some(_) => {}
+                None => self.files.push(file),
+            }
         }
+        self.renamed = self.renamed.take().or(earlier.renamed);
     }
 }
 
@@ -232,31 +233,25 @@ impl FileBaseline {
         if self.dependent { CheckRole::Dependent } else { CheckRole::Changed }
     }
 
-    /// Uses the baseline of an earlier edit for what was not known before this one.
-    fn with_earlier(&mut self, earlier: FileBaseline) {
-        let (Known::Only(waiting), Known::Of(now)) = (earlier.known, &mut self.known) else { return };
-        let then = match (earlier.then, self.then.take()) {
-            (Some(earlier), Some(now)) => Some(Arc::new(earlier.and(&now))),
-            (earlier, now) => earlier.or(now),
-        };
-        let back = then.as_ref().is_some_and(|then| then.can_be_shown());
-        self.then = then;
-        self.renamed = self.renamed.take().or(earlier.renamed);
-        for (server, old) in waiting {
-            match old {
-                Some(old) => drop(now.insert(server, old)),
-                // Requested for the texts before the earlier edit, where they can be shown.
-                None if back => drop(now.remove(&server)),
-                None => {}
-            }
+    /// The diagnostics of a server before the edit, if complete.
+    fn of(&self, server: &str) -> Option<&[Diagnostic]> {
+        match self.known.get(server) {
+            None if self.created => Some(&[]),
+            known => known.map(Vec::as_slice),
         }
     }
+}
+
+/// The errors and warnings among diagnostics.
+fn problems(mut items: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    items.retain(|it| it.severity <= Severity::Warning);
+    items
 }
 
 /// The word that all edits of a rename replace, and the new word.
 ///
 /// `None` for other changes.
-fn renamed(changes: &[&FileChange]) -> Option<(String, String)> {
+fn renamed(changes: &[FileChange]) -> Option<(String, String)> {
     let mut found: Option<(String, String)> = None;
     let mut places = 0;
     for change in changes {

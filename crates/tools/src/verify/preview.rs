@@ -6,23 +6,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use agent::ToolCx;
-use lsp_client::{Checked, RequestCx, Severity, SpeculativeError, SpeculativeFile};
+use lsp_client::{Checked, RequestCx, SpeculativeError, SpeculativeFile};
 use paths::AbsPath;
 use policy::ErrorCode;
 use serde_json::{Value, json};
 use workspace::{ChangeKind, ContentHash, Document, FileChange, Owner, Plan, Version};
 
-use super::compare::compare_preview;
-use super::verdict::Tally;
+use super::tally::Tally;
 use super::{Baseline, Verdict};
-use crate::notes::{headline, render_not_tried, render_unknown};
+use crate::notes::{render_not_tried, render_unknown};
 use crate::{CommitRefusal, Failure, ToolContext};
 
-/// The longest time of a preview.
-const LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of new problems or files in a question to the user.
 const MAX_NAMED: usize = 5;
 /// Maximum number of characters of each problem.
@@ -94,7 +90,8 @@ impl Baseline {
             .filter(|file| file.dependent)
             .filter_map(|file| context.workspace.document(&file.path).ok())
             .collect();
-        let request = RequestCx::new(LIMIT, &cx.cancel);
+        let request = self.budget.clone();
+        let request = request.unwrap_or_else(|| RequestCx::new(context.settings().verify_wait, &cx.cancel));
         let edited: Vec<AbsPath> = plan.changes().iter().map(|change| change.path.clone()).collect();
         let tried = context.servers.preview_edit(&files, &edited, &dependents, &request).await;
         if cx.cancel.is_cancelled() {
@@ -114,7 +111,7 @@ impl Baseline {
             .map(|(server, why)| (server, render_not_tried(context, &why)))
             .collect();
         untried.extend(silent(context, &tried.files));
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(&Self { renamed: self.renamed.clone(), ..Self::default() }, false);
         for before in &self.files {
             let Some(answers) = tried.files.get(&before.path) else { continue };
             let mut answers = answers.clone();
@@ -129,7 +126,7 @@ impl Baseline {
             else {
                 continue;
             };
-            compare_preview(&mut tally, context, before, &document, answers);
+            tally.add(before, Some(&document), &answers);
         }
         let mut preview = decide(context, plan, tally, &untried)?;
         if let Some(why) = cold {
@@ -195,13 +192,12 @@ fn cold(context: &ToolContext, plan: &Plan) -> Vec<AbsPath> {
 /// Starts the servers of a plan's files and lets them load.
 ///
 /// Only if new errors are refused. A running server may be reloading its project.
-pub(super) async fn warm_up(context: &ToolContext, plan: &Plan, cx: &ToolCx) {
+pub(super) async fn warm_up(context: &ToolContext, plan: &Plan, request: &RequestCx) {
     if (context.settings().verify, context.settings().verify_policy)
         != (Verify::Before, VerifyPolicy::NoNewErrors)
     {
         return;
     }
-    let request = context.request(&cx.cancel, None);
     let written = plan.changes().iter().filter(|change| change.after.is_some()).map(|change| &change.path);
     for path in written {
         let is_warm = context.servers.is_warm(path);
@@ -209,9 +205,9 @@ pub(super) async fn warm_up(context: &ToolContext, plan: &Plan, cx: &ToolCx) {
             continue;
         }
         let warmed = match context.workspace.document(path) {
-            Ok(document) if !is_warm => context.servers.diagnostics(&document, &request).await.map(drop),
+            Ok(document) if !is_warm => context.servers.diagnostics(&document, request).await.map(drop),
             // A file that is created has no text yet.
-            document => context.servers.load(path, document.ok().as_ref(), &request).await,
+            document => context.servers.load(path, document.ok().as_ref(), request).await,
         };
         if let Err(error) = warmed {
             tracing::debug!(%error, "no server of {path} for a preview");
@@ -226,15 +222,10 @@ fn decide(
     tally: Tally,
     not_tried: &[(String, String)],
 ) -> Result<Preview, CommitRefusal> {
-    let errors: Vec<String> = tally
-        .new
-        .iter()
-        .filter(|(_, _, item)| item.severity == Severity::Error)
-        .map(|(path, line, item)| format!("{}:{line}: {}", context.display_path(path), headline(item)))
-        .collect();
+    let errors = tally.new_errors(context);
     let list: Vec<Value> =
         not_tried.iter().map(|(server, why)| json!({ "server": server, "why": why })).collect();
-    let Verdict { text, mut details } = tally.verdict(context, 0, &BTreeSet::new(), false);
+    let Verdict { text, mut details } = tally.verdict(context);
     let mut report = String::new();
     if !text.is_empty() {
         report.push_str(&format!("previewed before the edit:\n{text}"));
