@@ -58,6 +58,8 @@ pub struct PeerOptions {
     pub limits: Limits,
     /// The cancellation method, sent with `{"id": …}` and obeyed when received.
     pub cancel_method: Option<String>,
+    /// Methods whose requests are never cancelled at the peer.
+    pub uncancellable: Vec<String>,
     /// Maximum number of ordinary messages that may wait to be written.
     pub queue: usize,
     /// Maximum number of concurrent incoming requests; more are refused.
@@ -74,6 +76,7 @@ impl PeerOptions {
             framing: Framing::ContentLength,
             limits: Limits::default(),
             cancel_method: Some("$/cancelRequest".to_owned()),
+            uncancellable: Vec::new(),
             queue: 256,
             incoming: 256,
             observer: None,
@@ -172,6 +175,7 @@ struct Shared {
     pending: Pending<Answer, Closed>,
     outbox: Outbox,
     cancel_method: Option<String>,
+    uncancellable: Vec<String>,
     observer: Option<Arc<dyn Observer>>,
     closed: CancellationToken,
     incoming: Mutex<HashMap<Id, CancellationToken>>,
@@ -198,6 +202,7 @@ impl Peer {
                 pending: Pending::default(),
                 outbox,
                 cancel_method: options.cancel_method,
+                uncancellable: options.uncancellable,
                 observer: options.observer,
                 closed: CancellationToken::new(),
                 incoming: Mutex::default(),
@@ -522,7 +527,8 @@ impl Room {
             shared.pending.forget(id);
             return Err(closed(self.peer.why_closed()));
         }
-        let guard = PendingGuard { peer: self.peer.clone(), id, notified: false };
+        let is_cancellable = !shared.uncancellable.iter().any(|it| it == method);
+        let guard = PendingGuard { peer: self.peer.clone(), id, is_cancellable };
         Ok(InFlight { guard, method: owned(), answer })
     }
 }
@@ -596,7 +602,8 @@ async fn within(
 struct PendingGuard {
     peer: Peer,
     id: i64,
-    notified: bool,
+    /// Whether the peer may be notified, and has not been.
+    is_cancellable: bool,
 }
 
 impl Drop for PendingGuard {
@@ -610,7 +617,7 @@ impl Drop for PendingGuard {
 impl PendingGuard {
     fn cancel(&mut self) {
         let shared = &self.peer.shared;
-        if std::mem::replace(&mut self.notified, true) {
+        if !std::mem::take(&mut self.is_cancellable) {
             return;
         }
         let Some(method) = shared.cancel_method.clone() else { return };

@@ -60,6 +60,12 @@ pub struct ServerDefinition {
     /// Whether a document opens with the text on the disk, followed by unsaved changes.
     #[serde(default)]
     pub open_saved_text: bool,
+    /// Methods of requests that are never cancelled: the server would fail for good.
+    #[serde(default)]
+    pub uncancellable_requests: Vec<String>,
+    /// Texts of errors after which the server is restarted, because it fails for good.
+    #[serde(default)]
+    pub restart_errors: Vec<String>,
     /// Whether a whole file is formatted as the range of all its lines.
     #[serde(default)]
     pub format_by_range: bool,
@@ -228,6 +234,9 @@ pub struct ReadyRule {
     /// Texts in the titles of work that does not count as loading.
     #[serde(default)]
     pub ignored_progress: Vec<String>,
+    /// Texts in the titles of work that reports an error, and is not awaited.
+    #[serde(default)]
+    pub error_progress: Vec<String>,
     /// Texts of which the server must have sent one in a `window/logMessage`.
     #[serde(default)]
     pub log_messages: Vec<String>,
@@ -265,6 +274,7 @@ impl Default for ReadyRule {
             progress: false,
             grace_ms: 0,
             ignored_progress: Vec::new(),
+            error_progress: Vec::new(),
             log_messages: Vec::new(),
             requests: Vec::new(),
             status_method: None,

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::answer::RawJson;
 use crate::server::documents::{Sent, Synced};
+use crate::server::loading::ProgressKind;
 use adapters::DiagnosticsRule;
 
 /// Time without a publish until diagnostics of an answered speculative edit count.
@@ -311,14 +312,19 @@ impl PushedDiagnostics {
         self.state().work.values().any(|work| work.begun && !work.unrelated && now >= work.until)
     }
 
-    /// Handles `$/progress`; answers do not depend on `unrelated` work.
-    pub fn progress(&self, params: &Value, unrelated: bool) {
+    /// Handles `$/progress`, with the kind of work that begins.
+    pub fn progress(&self, params: &Value, kind: ProgressKind) {
         {
             let mut state = self.state();
             let token = params["token"].to_string();
             match params["value"]["kind"].as_str() {
+                // It was announced as work.
+                Some("begin") if kind == ProgressKind::Error => {
+                    state.work.remove(&token);
+                }
                 Some("begin") => {
                     let until = Instant::now() + self.silent;
+                    let unrelated = kind == ProgressKind::Unrelated;
                     state.work(token, Work { begun: true, unrelated, until });
                 }
                 Some("report") => {
@@ -535,11 +541,11 @@ mod tests {
     async fn endless_work_does_not_withhold_diagnostics() {
         let (short, long) = (Duration::from_millis(100), Duration::from_secs(20));
         let begin = |diagnostics: &PushedDiagnostics| {
-            diagnostics.progress(&json!({"token": "t", "value": {"kind": "begin"}}), false);
+            diagnostics.progress(&json!({"token": "t", "value": {"kind": "begin"}}), ProgressKind::Loading);
         };
         let end = |diagnostics: &PushedDiagnostics| {
             begin(diagnostics);
-            diagnostics.progress(&json!({"token": "t", "value": {"kind": "end"}}), false);
+            diagnostics.progress(&json!({"token": "t", "value": {"kind": "end"}}), ProgressKind::Loading);
             assert!(!diagnostics.is_stuck());
         };
         assert_eq!(held(long, short, begin).await, None);

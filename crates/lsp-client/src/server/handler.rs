@@ -39,7 +39,7 @@ impl Handler for ServerHandler {
         match method {
             "$/progress" => {
                 core.loading.progress(&params);
-                core.diagnostics.progress(&params, core.loading.is_unrelated(&params));
+                core.diagnostics.progress(&params, core.loading.kind(&params));
                 core.check_on_save.progress(&params);
             }
             "window/logMessage" | "window/showMessage" => {

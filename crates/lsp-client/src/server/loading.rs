@@ -44,6 +44,19 @@ struct Work {
     title: String,
     message: Option<String>,
     percentage: Option<u64>,
+    /// The progress reports an error, and may never end.
+    is_error: bool,
+}
+
+/// The subject of a progress that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgressKind {
+    /// Work that answers depend on.
+    Loading,
+    /// Work that answers do not depend on.
+    Unrelated,
+    /// An error in the project, shown until the user fixes it.
+    Error,
 }
 
 enum Ready {
@@ -91,10 +104,15 @@ impl Loading {
         self.changed.send_replace(());
     }
 
-    /// Whether work does not count as loading.
-    pub(crate) fn is_unrelated(&self, params: &Value) -> bool {
+    /// The kind of a progress, by its title.
+    pub(crate) fn kind(&self, params: &Value) -> ProgressKind {
         let title = params["value"]["title"].as_str().unwrap_or_default();
-        self.rule.ignored_progress.iter().any(|besides| title.contains(besides))
+        let has = |texts: &[String]| texts.iter().any(|text| title.contains(text));
+        match () {
+            () if has(&self.rule.error_progress) => ProgressKind::Error,
+            () if has(&self.rule.ignored_progress) => ProgressKind::Unrelated,
+            () => ProgressKind::Loading,
+        }
     }
 
     /// Handles `$/progress`.
@@ -106,13 +124,17 @@ impl Loading {
             let text = |name: &str| value[name].as_str().map(str::to_owned);
             match value["kind"].as_str() {
                 Some("begin") => {
-                    if self.is_unrelated(params) {
+                    let kind = self.kind(params);
+                    if kind == ProgressKind::Unrelated {
                         return;
                     }
-                    let title = text("title").unwrap_or_default();
                     state.progress_seen = true;
-                    let work =
-                        Work { title, message: text("message"), percentage: value["percentage"].as_u64() };
+                    let work = Work {
+                        title: text("title").unwrap_or_default(),
+                        message: text("message"),
+                        percentage: value["percentage"].as_u64(),
+                        is_error: kind == ProgressKind::Error,
+                    };
                     state.work.insert(token, work);
                 }
                 Some("report") => {
@@ -166,7 +188,16 @@ impl Loading {
 
     /// The last problem that the server reported.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
-        self.state().trouble.clone()
+        let state = self.state();
+        let error = state.work.values().find(|work| work.is_error);
+        let error = error.map(|work| Trouble {
+            text: work
+                .message
+                .as_ref()
+                .map_or_else(|| work.title.clone(), |it| format!("{}: {it}", work.title)),
+            severe: true,
+        });
+        error.or_else(|| state.trouble.clone())
     }
 
     /// The server's message if the project is not loaded at all.
@@ -188,7 +219,7 @@ impl Loading {
             return Ready::No(latest);
         }
         if self.rule.progress {
-            if !state.work.is_empty() {
+            if state.work.values().any(|work| !work.is_error) {
                 return Ready::No(latest);
             }
             let grace = state.first_open.unwrap_or(now) + self.rule.grace();
@@ -231,7 +262,7 @@ impl Loading {
     /// The server's progress for the user: `indexing 43%: 3/7`; `None` if unknown.
     pub fn describe(&self) -> Option<String> {
         let state = self.state();
-        let work = state.work.values().max_by_key(|work| work.percentage)?;
+        let work = state.work.values().filter(|work| !work.is_error).max_by_key(|work| work.percentage)?;
         let mut text = work.title.clone();
         if let Some(percentage) = work.percentage {
             text.push_str(&format!(" {percentage}%"));
@@ -285,6 +316,20 @@ mod tests {
         assert!(loading.is_ready() && loading.describe().is_none());
         progress(&loading, json!({"kind": "begin", "title": "loading"}));
         assert!(!loading.is_ready());
+    }
+
+    #[test]
+    fn progress_that_reports_an_error_is_not_awaited() {
+        let error_progress = vec!["Error loading".to_owned()];
+        let loading = Loading::new(ReadyRule { progress: true, error_progress, ..ReadyRule::default() });
+        progress(
+            &loading,
+            json!({"kind": "begin", "title": "Error loading workspace", "message": "go.mod:6"}),
+        );
+        assert!(loading.is_ready() && loading.describe().is_none());
+        assert_eq!(loading.failure().unwrap(), "Error loading workspace: go.mod:6");
+        progress(&loading, json!({"kind": "end"}));
+        assert_eq!(loading.failure(), None);
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl Server {
             return Err(ServerError::Start { server: name, reason: "it has no pipes".to_owned() });
         };
         let mut options = PeerOptions::new(name.clone());
+        options.uncancellable = core.definition.uncancellable_requests.clone();
         options.observer = Some(Arc::<crate::server::traffic::Traffic>::clone(&core.traffic));
         let handler = Arc::new(ServerHandler(Arc::clone(&core)));
         let peer = Peer::spawn(stdout, stdin, handler, options, tracker);

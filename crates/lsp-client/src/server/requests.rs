@@ -198,6 +198,13 @@ impl Server {
             RequestError::Deadline { method, .. } => self.timeout(&method, clock.total),
             RequestError::Closed { method, .. } => self.crashed(&method).await,
             RequestError::Encode { method, reason } => self.protocol(&method, reason),
+            RequestError::Rpc { method, error }
+                if self.core.definition.restart_errors.iter().any(|it| error.message.contains(it)) =>
+            {
+                self.give_up("it answers no such request any more");
+                let (server, stderr_tail) = (self.name().to_owned(), error.message.clone());
+                ServerError::Crashed { server, during: method, stderr_tail }
+            }
             RequestError::Rpc { method, error } => {
                 let code = match error.code {
                     codes::METHOD_NOT_FOUND => ErrorCode::Unsupported,

@@ -651,6 +651,33 @@ async fn a_document_closed_during_a_request_is_reopened() {
     }
 }
 
+/// A broken `go.mod` is shown as progress until it is fixed.
+#[tokio::test]
+async fn progress_that_reports_an_error_delays_nothing() {
+    let value = json!({"kind": "begin", "title": "Error loading workspace", "message": "go.mod:6"});
+    let published = json!({"uri": "${params.textDocument.uri}", "version": 1, "diagnostics": []});
+    let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+        .on(
+            "initialized",
+            [
+                Step::request("p", "window/workDoneProgress/create", json!({"token": "t"})),
+                Step::notify("$/progress", json!({"token": "t", "value": value})),
+            ],
+        )
+        .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", published)])
+        .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))]);
+    let more = "[ready]\nprogress = true\ngrace_ms = 60000\nerror_progress = [\"Error loading\"]\n\
+        [diagnostics]\nprogress = true\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    let began = std::time::Instant::now();
+    let notes = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().notes;
+    let [lsp_client::Note::Reported { message, .. }] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!(message, "Error loading workspace: go.mod:6");
+    let reported = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
+    assert!(reported.pending.is_empty(), "{reported:?}");
+    assert!(began.elapsed() < LONG / 2);
+}
+
 /// Progress that the definition ignores does not affect answers.
 #[tokio::test]
 async fn ignored_silent_work_causes_no_note() {

@@ -11,7 +11,7 @@ use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 
-use crate::bench::{Bench, LONG, alive, bench, cx, range, until};
+use crate::bench::{Bench, LONG, alive, bench, build, cx, range, until};
 
 const SHORT: Duration = Duration::from_millis(700);
 
@@ -47,6 +47,35 @@ async fn requests_end_when_the_server_never_answers() {
     // The server reads earlier messages before this request.
     hover(&bench).await.unwrap();
     assert_eq!(bench.got("scripted", "$/cancelRequest").len(), 1, "it receives a cancellation");
+    nothing_is_left(&bench).await;
+}
+
+/// The definition says that the server fails from then on.
+#[tokio::test]
+async fn uncancellable_requests_are_not_cancelled() {
+    let more = "uncancellable_requests = [\"textDocument/definition\"]\n";
+    let script = hovers().on("textDocument/definition", [Step::Never]);
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
+    let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Timeout);
+    hover(&bench).await.unwrap();
+    assert!(bench.got("scripted", "$/cancelRequest").is_empty());
+    nothing_is_left(&bench).await;
+}
+
+#[tokio::test]
+async fn an_error_that_never_ends_restarts_the_server() {
+    let more = "restart_errors = [\"is not a function\"]\n";
+    let broken = json!({"code": -32603, "message": "cancel is not a function"});
+    let script = hovers().on("textDocument/definition", [Step::Error(broken)]);
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
+    hover(&bench).await.unwrap();
+    let pid = async || bench.pool.status().await[0].pid;
+    let before = pid().await;
+    let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServerCrashed);
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+    assert_ne!(pid().await, before);
     nothing_is_left(&bench).await;
 }
 
