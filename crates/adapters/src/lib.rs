@@ -27,7 +27,7 @@ pub use install::{
     How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,
     Progress, Step,
 };
-pub use roots::{find_root, matches, matches_below};
+pub use roots::{find_package, find_root, matches, matches_below};
 pub use search_path::{ProjectPrograms, SearchPath, modules_of};
 pub use server::{
     CheckRule, CleanRule, CommandRule, DiagnosticsRule, Feature, FileStatusRule, Language, MoveRule, Prefer,

@@ -13,12 +13,23 @@ use crate::server::{Prefer, RootRule};
 ///
 /// It is a marked directory. If none is marked, it is the workspace's root, unless the rule requires a marker.
 pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option<AbsPath> {
+    find(rule, rule.prefer, file, workspace)
+}
+
+/// The package of `file`, of which one server may serve several. Blocks.
+///
+/// The nearest marked directory, else the workspace's root.
+pub fn find_package(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> AbsPath {
+    find(rule, Prefer::Nearest, file, workspace).unwrap_or_else(|| workspace.clone())
+}
+
+fn find(rule: &RootRule, prefer: Prefer, file: &AbsPath, workspace: &AbsPath) -> Option<AbsPath> {
     let directories = match file.parent().filter(|directory| directory.starts_with(workspace)) {
         Some(directory) => upward(&directory, workspace),
         None => Vec::new(),
     };
     let mut marked = directories.iter().filter(|directory| is_marked(&rule.markers, directory)).cloned();
-    let found = match rule.prefer {
+    let found = match prefer {
         Prefer::Nearest => {
             let nearest = marked.next();
             nearest.map(|nearest| inherited_from(rule, &nearest, marked).unwrap_or(nearest))

@@ -162,7 +162,7 @@ fn places(edit: &WorkspaceEdit) -> HashMap<&AbsPath, HashSet<usize>> {
 }
 
 fn mentions(candidates: Candidates) -> Mentions {
-    let Candidates { documents, omitted, is_cut, others, others_cut } = candidates;
+    let Candidates { documents, omitted, is_cut, others, others_cut, .. } = candidates;
     let paths = documents.into_iter().map(|document| document.path).chain(omitted).chain(others).collect();
     Mentions { paths, is_cut: is_cut || others_cut }
 }

@@ -79,8 +79,8 @@ fn each_monorepo_file_finds_its_root_and_server() {
         ("basedpyright", "jobs"),
         ("basedpyright", "service"),
         ("rust-analyzer", "engine"),
-        ("typescript-language-server", "web/app"),
-        ("typescript-language-server", "web/site"),
+        // Outermost, as the top has a package.json.
+        ("typescript-language-server", "."),
     ];
     let expected: BTreeSet<(String, String)> =
         expected.iter().map(|(name, root)| ((*name).to_owned(), (*root).to_owned())).collect();

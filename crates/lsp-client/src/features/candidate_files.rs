@@ -4,8 +4,10 @@
 //! package may be neither. A server also reads a file that is not open itself, with positions that
 //! may differ from Pilcrow's (basedpyright 1.40.2 counts a byte order mark).
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use adapters::{Prefer, find_package};
 use paths::AbsPath;
 use workspace::{Budget, Document};
 
@@ -32,6 +34,8 @@ pub struct Candidates {
     pub others: Vec<AbsPath>,
     /// Whether the scan ended before every file of another language was read.
     pub others_cut: bool,
+    /// The package of each directory with one of `documents`.
+    packages: HashMap<AbsPath, AbsPath>,
 }
 
 /// The files that a scan reads.
@@ -71,6 +75,17 @@ impl Candidates {
     /// The files of the server's languages that were read, in order.
     pub fn paths(&self) -> impl Iterator<Item = &AbsPath> {
         self.documents.iter().map(|document| &document.path)
+    }
+
+    /// The read files of each package, in order.
+    pub(super) fn by_package(&self) -> BTreeMap<&AbsPath, Vec<&AbsPath>> {
+        let mut packages: BTreeMap<&AbsPath, Vec<&AbsPath>> = BTreeMap::new();
+        for path in self.paths() {
+            if let Some(package) = path.parent().and_then(|directory| self.packages.get(&directory)) {
+                packages.entry(package).or_default().push(path);
+            }
+        }
+        packages
     }
 
     /// Returns a note about candidates that the server was not shown.
@@ -120,6 +135,13 @@ impl ServerPool {
         // it. The request itself notes a scan that was cut.
         drop(server.report_external_changes(clock).await?);
         let opened = server.open_all(&found.documents, clock).await?;
+        if server.core.definition.root.prefer == Prefer::Outermost {
+            // Without an open file, the server unloads a package, and loads it again for the next request.
+            // The one in the middle is most likely among the files of the package's settings.
+            let kept =
+                found.by_package().into_iter().map(|(package, paths)| (package, paths[paths.len() / 2]));
+            server.core.documents().keep(kept);
+        }
         if server.core.definition.await_candidates {
             server.wait_until_read(&found.documents, clock).await;
         }
@@ -161,6 +183,12 @@ impl ServerPool {
                 }
             }
             found.is_cut = !own.is_complete();
+            for document in &found.documents {
+                if let Some(directory) = document.path.parent() {
+                    let package = || find_package(&definition.root, &document.path, top);
+                    found.packages.entry(directory).or_insert_with(package);
+                }
+            }
             if kinds == Kinds::All {
                 let others = files().filter(|path| !is_own(path));
                 let mut others = workspace.candidates(others, Budget::new(others_until, cancel));

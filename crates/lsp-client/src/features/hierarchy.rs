@@ -120,18 +120,14 @@ impl ServerPool {
         candidates: &OpenCandidates,
         found: &[&AbsPath],
     ) -> Vec<AbsPath> {
-        let root = |path: &AbsPath| self.package_root(server, path);
-        let own = root(&doc.path);
-        let candidates = candidates.found().into_iter().flat_map(Candidates::paths);
-        let mut packages: Vec<AbsPath> = candidates
-            .filter(|path| !found.contains(path))
-            .map(root)
-            .filter(|package| *package != own)
-            .collect();
-        packages.sort();
-        packages.dedup();
-        packages.retain(|root| !found.iter().any(|path| path.starts_with(root)));
-        packages
+        let own = self.package_of(server.definition(), &doc.path);
+        let mut packages = candidates.found().map(Candidates::by_package).unwrap_or_default();
+        packages.retain(|package, paths| {
+            **package != own
+                && !paths.iter().all(|path| found.contains(path))
+                && !found.iter().any(|path| path.starts_with(package))
+        });
+        packages.into_keys().cloned().collect()
     }
 }
 

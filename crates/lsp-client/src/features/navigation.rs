@@ -1,6 +1,6 @@
 //! Definitions, declarations, implementations, references, hover.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use paths::AbsPath;
@@ -124,7 +124,7 @@ impl ServerPool {
 
     /// Adds places in packages of other candidates, where the name is the same symbol.
     ///
-    /// A server may answer only from the project of the requested file (tsserver 5.9).
+    /// A server may answer only from the package of the requested file (tsserver 5.9).
     async fn elsewhere(
         &self,
         server: &Server,
@@ -135,15 +135,11 @@ impl ServerPool {
         clock: Clock<'_>,
     ) -> Result<(), ServerError> {
         const DEFINITION: &str = "textDocument/definition";
-        let own = self.root_of(&server.core.definition, &doc.path);
+        let own = self.package_of(&server.core.definition, &doc.path);
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let mut packages: BTreeMap<AbsPath, Vec<&AbsPath>> = BTreeMap::new();
-        for path in candidates.found().into_iter().flat_map(Candidates::paths) {
-            let root = self.root_of(&server.core.definition, path);
-            if root != own && !found.iter().any(|place| place.path.starts_with(&root)) {
-                packages.entry(root).or_default().push(path);
-            }
-        }
+        let is_found = |found: &[Location], path: &AbsPath| found.iter().any(|place| place.path == *path);
+        let mut packages = candidates.found().map(Candidates::by_package).unwrap_or_default();
+        packages.retain(|package, paths| **package != own && !paths.iter().all(|path| is_found(found, path)));
         if packages.is_empty() {
             return Ok(());
         }
@@ -154,6 +150,10 @@ impl ServerPool {
         };
         let definitions = ask(DEFINITION, doc, offset).await?;
         for paths in packages.into_values() {
+            // The answer for a package that depends on this one contains its places.
+            if paths.iter().all(|path| is_found(found, path)) {
+                continue;
+            }
             for path in paths.into_iter().take(MAX_RESOLVED) {
                 let Ok(candidate) = self.workspace.document(path) else { continue };
                 let Some(place) = text::occurrences(&candidate.text, name).next() else { continue };

@@ -80,11 +80,6 @@ impl ServerPool {
         found
     }
 
-    /// The package root of a file, as a server's definition finds it.
-    pub(super) fn package_root(&self, server: &ServerHandle, path: &AbsPath) -> AbsPath {
-        self.root_of(server.definition(), path)
-    }
-
     /// Whether a definition says that `server` answers `feature` for a file.
     pub fn answers(&self, server: &ServerHandle, path: &AbsPath, feature: Feature) -> bool {
         self.applying(path, feature).iter().any(|definition| definition.name == server.name())

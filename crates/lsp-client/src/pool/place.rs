@@ -34,7 +34,12 @@ impl ServerPool {
         own.or_else(shared).is_some()
     }
 
-    /// The package root of a file for a server, or the workspace's.
+    /// The package of a file, of which a server may serve several.
+    pub(crate) fn package_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
+        adapters::find_package(&definition.root, path, self.workspace.root())
+    }
+
+    /// The root of a file for a server, or the workspace's.
     pub(crate) fn root_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
         let top = self.workspace.root();
         adapters::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())

@@ -22,6 +22,8 @@ use adapters::RecheckRule;
 ///
 /// The least recently used is closed first, except those with unsaved text or of pending requests.
 const LIMIT: usize = 48;
+/// Maximum number of documents kept open for their packages, beyond the others.
+const KEPT: usize = 64;
 const REMEMBERED: usize = 4096;
 /// A difference of at most this many bytes at one place is sent as one change.
 const ONE_PLACE: usize = 1024;
@@ -34,6 +36,8 @@ pub(crate) struct OpenDocuments {
     clock: u64,
     /// Documents opened for one request beyond the limit, and closed after it.
     extra: usize,
+    /// By package: a document that stays open, so that it stays loaded.
+    kept: HashMap<AbsPath, AbsPath>,
     /// The number of pending requests about each document.
     held: HashMap<AbsPath, usize>,
     /// The highest version of a closed document, from which versions continue.
@@ -163,6 +167,30 @@ impl OpenDocuments {
         }
     }
 
+    /// Keeps an open document of each package, the first one given.
+    ///
+    /// Beyond [`KEPT`], the least recently used is an ordinary document again.
+    pub(crate) fn keep<'a>(&mut self, documents: impl Iterator<Item = (&'a AbsPath, &'a AbsPath)>) {
+        for (package, path) in documents {
+            let path = self.kept.entry(package.clone()).or_insert_with(|| path.clone());
+            if let Some(open) = self.open.get_mut(path) {
+                self.clock += 1;
+                open.used = self.clock;
+            }
+        }
+        while self.kept.len() > KEPT {
+            let used = |path: &AbsPath| self.open.get(path).map(|open| open.used);
+            let oldest =
+                self.kept.iter().min_by_key(|(_, path)| used(path)).map(|(package, _)| package.clone());
+            oldest.map(|package| self.kept.remove(&package));
+        }
+    }
+
+    /// Whether a document stays open for its package.
+    pub(crate) fn is_kept(&self, path: &AbsPath) -> bool {
+        self.kept.values().any(|kept| kept == path)
+    }
+
     /// Keeps a document, open or not, until [`OpenDocuments::release`].
     pub fn hold(&mut self, path: &AbsPath) {
         *self.held.entry(path.clone()).or_default() += 1;
@@ -285,9 +313,12 @@ impl OpenDocuments {
             }});
             room.notify("textDocument/didOpen", &params)?;
         }
-        while self.open.len() > LIMIT + self.extra {
+        while self.open.len() > LIMIT + self.extra + self.kept.len() {
             let free = self.open.iter().filter(|(path, open)| {
-                !open.unsaved && **path != document.path && !self.held.contains_key(*path)
+                !open.unsaved
+                    && **path != document.path
+                    && !self.held.contains_key(*path)
+                    && !self.is_kept(path)
             });
             let oldest = free.min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
             let Some(oldest) = oldest else { break };
@@ -345,6 +376,7 @@ impl OpenDocuments {
             self.changed(path);
         }
         self.floor = self.floor.max(open.state.number);
+        self.kept.retain(|_, kept| kept != path);
         if self.closed.len() >= REMEMBERED {
             self.closed.clear();
         }

@@ -196,7 +196,7 @@ impl Server {
         let rule = self.core.sync_rule();
         let mut open = self.core.documents();
         open.take_room(opened.0.len());
-        let closes = |path: &&AbsPath| Some(*path) != kept && !open.is_unsaved(path);
+        let closes = |path: &&AbsPath| Some(*path) != kept && !open.is_unsaved(path) && !open.is_kept(path);
         let saved: Vec<&AbsPath> = opened.0.iter().filter(closes).collect();
         if let Ok(room) = room
             && let Err(closed) = saved.into_iter().try_for_each(|path| open.close(&room, rule, path))

@@ -291,6 +291,43 @@ async fn candidates_are_opened_for_implementations() {
     assert_eq!(opened_by("supertypes").await, (vec![true, false, false], vec![]));
 }
 
+/// One server has all packages, and is asked in each that may use the symbol.
+///
+/// A file of each stays open, so that the server keeps the package loaded.
+#[tokio::test]
+async fn one_server_answers_for_each_package() {
+    let place = |file: &str| json!([{"uri": format!("${{root}}/{file}"), "range": range(0, 0, 3)}]);
+    let script = Script::new(
+        json!({"textDocumentSync": 2, "implementationProvider": true, "definitionProvider": true}),
+    )
+    .on("textDocument/definition", [Step::Result(place("a/x.txt"))])
+    .on("textDocument/implementation", [Step::Result(json!([]))])
+    .on("textDocument/implementation", [Step::Result(place("b/y.txt"))]);
+    let more = "open_candidates = true\n[root]\nmarkers = [\"package\"]\nprefer = \"outermost\"\n";
+    let files = [
+        ("package", ""),
+        ("a/package", ""),
+        ("a/x.txt", "Box"),
+        ("b/package", ""),
+        ("b/w.txt", "Box"),
+        ("b/y.txt", "Box"),
+    ];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    let found = bench.pool.navigate(Navigate::Implementation, &bench.doc("a/x.txt"), 0, &cx(LONG)).await;
+    let found: Vec<_> =
+        found.unwrap().value.into_iter().map(|it| bench.workspace.relative(&it.path)).collect();
+    assert_eq!(found, ["b/y.txt"]);
+    let asked = bench.got("scripted", "textDocument/implementation");
+    let asked: Vec<_> = asked.iter().map(|it| &it["textDocument"]["uri"]).collect();
+    assert_eq!(asked, [&bench.uri("a/x.txt"), &bench.uri("b/w.txt")]);
+    // A file of another package is for the same server, which reads earlier messages first.
+    bench.pool.navigate(Navigate::Implementation, &bench.doc("b/y.txt"), 0, &cx(LONG)).await.unwrap();
+    assert_eq!(bench.got("scripted", "initialize").len(), 1);
+    let closed = bench.got("scripted", "textDocument/didClose");
+    let is_other = |it: &Value| it["textDocument"]["uri"] == bench.uri("b/w.txt");
+    assert!(!closed.is_empty() && closed.iter().all(is_other), "{closed:?}");
+}
+
 /// Candidates created since the last request are open during the next one.
 #[tokio::test]
 async fn new_candidates_are_open_before_the_request() {
