@@ -17,15 +17,15 @@ mod workspace;
 
 pub use command_snapshot::{CommandChanges, CommandSnapshot, CommandSnapshots};
 pub use commit::CommitError;
-pub use documents::{ContentHash, DiskCopy, Document, Owner, ReadError, Version, plain_hash};
+pub use documents::{ContentHash, DiskCopy, Document, Owner, ReadCache, ReadError, Version, plain_hash};
 pub use journal::{Commit, CommitId, CommitRecord, CommittedFile, RecoveryNote, RunId};
 pub use plan::edit::{Operation, WorkspaceEdit};
 pub use plan::{ChangeKind, FileChange, Overwritten, Plan, PlanError};
 pub use ports::{ApplyOutcome, Editor, Hold, Holds, Peers};
 pub use search::{
-    Bounds, Budget, Candidates, FileHits, Findings, Fit, Form, GlobError, Globs, LineMatch, LookOnly, Name,
-    NamePattern, Names, Query, QueryError, QueryOptions, Scope, SearchError, SkipReason, TreeEntry,
-    files_below,
+    Bounds, Budget, Candidates, DirectoryWatch, FileHits, Findings, Fit, Form, GlobError, Globs, LineMatch,
+    LookOnly, Name, NamePattern, Names, Query, QueryError, QueryOptions, Scope, SearchError, SkipReason,
+    TreeEntry, files_below,
 };
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use workspace::{Entry, EntryKind, OpenError, PathError, UNTITLED, Workspace};

@@ -48,6 +48,9 @@ impl Server {
     /// were found are reported, or found again.
     pub(crate) async fn poll_files(&self, how: PollMode) {
         let core = &self.core;
+        if how != PollMode::First && core.file_poller.is_current() {
+            return self.reload_projects().await;
+        }
         if !core.file_poller.is_due() && how == PollMode::IfDue {
             return self.reload_projects().await;
         }
@@ -57,6 +60,7 @@ impl Server {
             return;
         }
         let began = Instant::now();
+        let number = core.file_poller.begin_scan();
         let shared = Arc::clone(core);
         let watchers = core.watchers();
         let scan = move || {
@@ -65,6 +69,7 @@ impl Server {
         let Ok(snapshot) = tokio::task::spawn_blocking(scan).await else { return };
         if how == PollMode::First {
             core.file_poller.changes(snapshot, true);
+            core.file_poller.record_scan(began, number);
             return;
         }
         let entered = self.gate.enter().await;
@@ -115,7 +120,7 @@ impl Server {
         drop(room);
         drop(entered);
         self.reload_projects().await;
-        core.file_poller.record_scan(began);
+        core.file_poller.record_scan(began, number);
     }
 
     /// The root marker to report as changed for a file.

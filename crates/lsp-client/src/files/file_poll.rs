@@ -6,14 +6,15 @@
 //! last changed files before the next request.
 //!
 //! Reads names, sizes and times only. Scans the files that the server's definition names, at most
-//! [`LIMIT`], and as many that globs of the server's registrations name. A scan runs at most once
-//! in [`PAUSE`], except for diagnostics. The second of two requests finds a change between them;
-//! the next request finds a change during a request.
+//! [`LIMIT`], and as many that globs of the server's registrations name. Their directories are
+//! watched, so that a scan is repeated only after a change, and at most once in [`PAUSE`], except
+//! for diagnostics. The second of two requests finds a change between them; the next request finds
+//! a change during a request.
 //!
 //! Invariants: no existing file is reported as deleted, and none as created that may have existed.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,10 +23,10 @@ use parking_lot::Mutex;
 use paths::AbsPath;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use workspace::{EntryKind, Workspace};
+use workspace::{DirectoryWatch, EntryKind, Workspace};
 
 use crate::files::watchers::Watchers;
-use adapters::ServerDefinition;
+use adapters::{Prefer, ServerDefinition};
 
 /// Maximum number of files for one server.
 const LIMIT: usize = 4096;
@@ -71,6 +72,8 @@ pub(crate) struct FileSnapshot {
     at: Option<SystemTime>,
     /// Time of the first scan; the server has read no older text.
     first: Option<SystemTime>,
+    /// The directories that were read.
+    directories: Vec<PathBuf>,
 }
 
 pub(crate) struct FilePoller {
@@ -91,6 +94,8 @@ pub(crate) struct FilePoller {
     /// The last reload.
     pub reload: Mutex<Option<ProjectReload>>,
     state: Mutex<(Option<Instant>, FileSnapshot)>,
+    /// The directories of the last scan whose changes were reported.
+    watch: Mutex<DirectoryWatch>,
 }
 
 /// A reload of the server's projects.
@@ -133,6 +138,7 @@ impl Default for FilePoller {
             reopen: Mutex::default(),
             reload: Mutex::default(),
             state: Mutex::default(),
+            watch: Mutex::default(),
         }
     }
 }
@@ -143,9 +149,26 @@ impl FilePoller {
         self.last_scan.lock().is_some_and(|began| began >= asked)
     }
 
+    /// Begins a scan; the number is for [`FilePoller::record_scan`].
+    pub(crate) fn begin_scan(&self) -> u64 {
+        self.watch.lock().begin()
+    }
+
     /// Records a finished scan whose changes were reported.
-    pub(crate) fn record_scan(&self, began: Instant) {
+    pub(crate) fn record_scan(&self, began: Instant, number: u64) {
+        let directories = {
+            let mut state = self.state();
+            let read = std::mem::take(&mut state.1.directories);
+            let stamped = state.1.files.keys().filter_map(|path| Some(path.as_path().parent()?.to_owned()));
+            read.into_iter().chain(stamped).collect::<Vec<_>>()
+        };
+        self.watch.lock().end(number, directories);
         *self.last_scan.lock() = Some(began);
+    }
+
+    /// Whether nothing changed since the last scan.
+    pub(crate) fn is_current(&self) -> bool {
+        self.watch.lock().is_current()
     }
 
     /// Records changes that a server does not notice by itself.
@@ -279,6 +302,8 @@ impl FilePoller {
             state.1.files.insert(path, known);
         }
         state.1.watchers = snapshot.watchers;
+        drop(state);
+        self.watch.lock().expire();
     }
 
     /// Returns the changes since the last scan; none at the first.
@@ -385,8 +410,8 @@ pub(crate) fn scan(
     watchers: Arc<Watchers>,
 ) -> FileSnapshot {
     let at = Some(SystemTime::now());
-    let mut found =
-        ScanResult { own: Vec::new(), registered: placed(workspace, root, &watchers), cut: false };
+    let mut found = ScanResult::default();
+    found.registered = placed(workspace, root, &watchers, &mut found.directories);
     // The server's own root comes first: a large workspace exceeds the limit.
     let mut walked = vec![root.clone()];
     let is_whole = definition.watch.workspace && workspace.root() != root;
@@ -404,7 +429,7 @@ pub(crate) fn scan(
             walked.push(top.clone());
         }
     }
-    let mut ignored = ignored(workspace, root, definition);
+    let mut ignored = ignored(workspace, root, definition, &mut found);
     let cut = found.cut || ignored.len() > LIMIT;
     ignored.truncate(LIMIT);
     let own = found.own.into_iter().chain(ignored).map(|path| (path, false));
@@ -418,6 +443,7 @@ pub(crate) fn scan(
         cut,
         at,
         first: None,
+        directories: found.directories,
     }
 }
 
@@ -428,11 +454,13 @@ fn is_met(walked: &AbsPath, directory: &AbsPath) -> bool {
 }
 
 /// The files of a scan, up to [`LIMIT`] of each kind.
+#[derive(Default)]
 struct ScanResult {
     /// Files that the definition names.
     own: Vec<AbsPath>,
     registered: Vec<AbsPath>,
     cut: bool,
+    directories: Vec<PathBuf>,
 }
 
 impl ScanResult {
@@ -451,8 +479,10 @@ impl ScanResult {
             if kind == EntryKind::Directory {
                 let name = path.file_name();
                 let named = watchers.hidden.iter().filter(|(directory, _)| *directory == name);
-                let inside = named.flat_map(|(_, it)| adapters::matches_below(path.as_path(), it));
+                let directories = &mut self.directories;
+                let inside = named.flat_map(|(_, it)| matches(path.as_path(), it, directories));
                 self.registered.extend(files(inside, watchers));
+                self.directories.push(path.into());
             } else if own && is_own(definition, &path) {
                 match self.own.len() < LIMIT {
                     true => self.own.push(path),
@@ -481,12 +511,21 @@ fn is_own(definition: &ServerDefinition, path: &AbsPath) -> bool {
 /// Registered files in single directories, and by name in the root and above it.
 ///
 /// Stays in the workspace; includes ignored and hidden files.
-fn placed(workspace: &Workspace, root: &AbsPath, watchers: &Watchers) -> Vec<AbsPath> {
+fn placed(
+    workspace: &Workspace,
+    root: &AbsPath,
+    watchers: &Watchers,
+    read: &mut Vec<PathBuf>,
+) -> Vec<AbsPath> {
     let directories =
         root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
-    let ends = directories.flat_map(|directory| watchers.ends.iter().map(|end| directory.join(end)));
+    let mut ends = Vec::new();
+    for (directory, end) in directories.flat_map(|it| watchers.ends.iter().map(move |end| (it, end))) {
+        ends.extend(matches(directory, end, read));
+    }
     let places = watchers.places.iter().take(LIMIT);
-    let inside = places.flat_map(|(directory, glob)| adapters::matches_below(directory.as_path(), glob));
+    let inside = places.flat_map(|(directory, glob)| matches(directory.as_path(), glob, read));
+    let ends = ends.into_iter();
     files(ends.chain(inside), watchers).take(LIMIT).collect()
 }
 
@@ -496,16 +535,49 @@ fn files(paths: impl Iterator<Item = PathBuf>, watchers: &Watchers) -> impl Iter
     paths.filter(|path| path.as_path().is_file())
 }
 
-/// The ignored files that the definition names, in the root and above it.
-fn ignored(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Vec<AbsPath> {
-    let directories =
-        root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
+/// The ignored files that the definition names.
+///
+/// In the root, each directory above it, and each of its packages.
+fn ignored(
+    workspace: &Workspace,
+    root: &AbsPath,
+    definition: &ServerDefinition,
+    scan: &mut ScanResult,
+) -> Vec<AbsPath> {
     let patterns = &definition.watch.include_ignored;
-    let found = directories.flat_map(|directory| patterns.iter().map(move |it| (directory, it)));
-    found
-        .flat_map(|(directory, it)| adapters::matches_below(directory, it))
+    if patterns.is_empty() {
+        return Vec::new();
+    }
+    let above = root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
+    let mut directories: Vec<PathBuf> = above.map(PathBuf::from).collect();
+    if definition.root.prefer == Prefer::Outermost {
+        let marks =
+            |path: &&AbsPath| definition.root.markers.iter().any(|marker| *marker == path.file_name());
+        let packages = scan.own.iter().filter(marks);
+        directories.extend(packages.filter_map(|path| Some(path.as_path().parent()?.to_owned())));
+        directories
+            .extend(directories.iter().filter_map(|it| Some(it.parent()?.to_owned())).collect::<Vec<_>>());
+        directories.sort();
+        directories.dedup();
+        directories.retain(|directory| directory.starts_with(workspace.root()));
+    }
+    let found = directories.iter().flat_map(|directory| patterns.iter().map(move |it| (directory, it)));
+    let mut files: Vec<AbsPath> = found
+        .flat_map(|(directory, it)| matches(directory, it, &mut scan.directories))
         .filter_map(AbsPath::new)
-        .collect()
+        .collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// The matches of a glob in `directory`; adds the directories to `read`.
+fn matches(directory: &Path, pattern: &str, read: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    read.push(directory.to_owned());
+    for (end, _) in pattern.match_indices('/') {
+        read.extend(adapters::matches_below(directory, &pattern[..end]));
+    }
+    adapters::matches_below(directory, pattern)
 }
 
 #[cfg(test)]
@@ -517,7 +589,7 @@ mod tests {
         let (poller, began) = (FilePoller::default(), Instant::now());
         assert!(!poller.scanned_since(began));
         let asked = Instant::now().max(began + Duration::from_nanos(1));
-        poller.record_scan(began);
+        poller.record_scan(began, 0);
         assert!(poller.scanned_since(began) && !poller.scanned_since(asked));
     }
 

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use paths::AbsPath;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use workspace::Workspace;
+use workspace::{ReadCache, Workspace};
 
 use crate::diagnostics::PushedDiagnostics;
 use crate::diagnostics::check_on_save::CheckOnSave;
@@ -53,6 +53,8 @@ pub(crate) struct Core {
     pub traffic: Arc<Traffic>,
     pub file_poller: FilePoller,
     pub deleted_files: DeletedFiles,
+    /// Open documents as last read from the disk.
+    pub read: ReadCache,
     /// Holds one permit; its owner may cause edits by the server.
     pub commanding: Semaphore,
     /// Permit to check a text: checks run in sequence, so that some finish in time.
@@ -80,6 +82,7 @@ impl Core {
             traffic: Arc::new(Traffic::new()),
             file_poller: FilePoller::default(),
             deleted_files: DeletedFiles::default(),
+            read: ReadCache::default(),
             commanding: Semaphore::new(1),
             clean_check: Semaphore::new(1),
             edits: Mutex::default(),

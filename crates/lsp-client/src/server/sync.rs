@@ -221,7 +221,7 @@ impl Server {
         paths.extend(new);
         let others = paths.into_iter().filter(|path| Some(path) != except);
         others
-            .filter_map(|path| match self.core.workspace.document(&path) {
+            .filter_map(|path| match self.core.read.document(&self.core.workspace, &path) {
                 Ok(document) => Some((path, Some(document))),
                 Err(workspace::ReadError::NotFound { .. }) => Some((path, None)),
                 Err(error) => {

@@ -7,6 +7,7 @@
 mod brackets;
 mod candidates;
 mod contents;
+mod directory_watch;
 mod file;
 pub(crate) mod file_index;
 mod globs;
@@ -28,6 +29,7 @@ use crate::{ReadError, Workspace};
 
 pub use candidates::{Budget, Candidates, SkipReason};
 pub use contents::{FileHits, Findings, Form, LookOnly};
+pub use directory_watch::DirectoryWatch;
 pub use globs::{GlobError, Globs};
 pub use name_pattern::{Fit, NamePattern};
 pub use names::{Name, Names};

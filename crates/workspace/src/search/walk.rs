@@ -36,9 +36,9 @@ impl Workspace {
 
     /// Lists entries on the disk below `directory`, in order of path.
     ///
-    /// These are the regular files that no ignore file names, hidden ones too, and hidden directories, which
-    /// are not entered. Omits the directories `without` and those of version control. Walks lazily, and
-    /// blocks.
+    /// These are the regular files and directories that no ignore file names, hidden ones too. Hidden
+    /// directories are not entered. Omits the directories `without` and those of version control. Walks
+    /// lazily, and blocks.
     pub fn files_and_hidden(
         &self,
         directory: &AbsPath,
@@ -56,11 +56,7 @@ impl Workspace {
         walker.filter_entry(move |entry| entry.depth() == 0 || is_included(entry));
         walker.sort_by_file_path(|a, b| a.cmp(b)).build().filter_map(Result::ok).filter_map(|entry| {
             let kind = EntryKind::of(entry.file_type()?);
-            let is_listed = match kind {
-                EntryKind::File => true,
-                EntryKind::Directory => entry.depth() > 0 && is_hidden(entry.file_name()),
-                EntryKind::Link | EntryKind::Other => false,
-            };
+            let is_listed = matches!(kind, EntryKind::File | EntryKind::Directory);
             Some((AbsPath::new(entry.path()).filter(|_| is_listed)?, kind))
         })
     }

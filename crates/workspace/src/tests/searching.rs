@@ -146,11 +146,12 @@ fn hidden_files_are_listed_and_hidden_directories_not_entered() {
     let without = [root.join("own")];
     let met = fixture.workspace.files_and_hidden(root, &without);
     let met: Vec<_> = met.map(|(path, kind)| (fixture.workspace.relative(&path), kind)).collect();
-    let names = [".gitignore", ".rc", ".tool", "a.txt", "b/.rc"];
-    let kind = |it: &str| if it == ".tool" { EntryKind::Directory } else { EntryKind::File };
+    let names = [".", ".gitignore", ".rc", ".tool", "a.txt", "b", "b/.rc"];
+    let is_directory = |it: &str| [".", ".tool", "b"].contains(&it);
+    let kind = |it: &str| if is_directory(it) { EntryKind::Directory } else { EntryKind::File };
     assert_eq!(met, names.map(|it| (it.to_owned(), kind(it))));
     let inside: Vec<_> = fixture.workspace.files_and_hidden(&root.join(".tool"), &[]).collect();
-    assert_eq!(inside.len(), 2, "one that is asked for");
+    assert_eq!(inside.len(), 4, "it and all below");
 }
 
 #[test]

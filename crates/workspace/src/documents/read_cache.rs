@@ -1,0 +1,45 @@
+//! Files as last read, so that an unchanged one is not read again.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use paths::AbsPath;
+
+use crate::Workspace;
+use crate::documents::document::{Document, ReadError};
+use crate::documents::stamp::Stamp;
+
+/// Maximum number of files; then all are forgotten.
+const LIMIT: usize = 512;
+
+/// Some documents from the disk.
+#[derive(Debug, Default)]
+pub struct ReadCache(Mutex<HashMap<AbsPath, (Stamp, Document)>>);
+
+impl ReadCache {
+    /// [`Workspace::document`], at the cost of a `stat` if it did not change.
+    ///
+    /// Blocks.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn document(&self, workspace: &Workspace, path: &AbsPath) -> Result<Document, ReadError> {
+        if let Some(document) = workspace.inner.open_document(path) {
+            return Ok(document);
+        }
+        // Before the text is read: a later change has another stamp.
+        let stamp = Stamp::of(path.as_path());
+        if let Some((known, document)) = self.0.lock().get(path)
+            && known.is_same(&stamp)
+        {
+            return Ok(document.clone());
+        }
+        let document = workspace.saved(path)?;
+        let mut known = self.0.lock();
+        if known.len() >= LIMIT {
+            known.clear();
+        }
+        known.insert(path.clone(), (stamp, document.clone()));
+        Ok(document)
+    }
+}
