@@ -95,6 +95,9 @@ pub enum StartCause {
     DefinitionChanged,
     #[error("Pilcrow is shutting down")]
     ShuttingDown,
+    /// In MiB, and the limit.
+    #[error("the servers in use take {used} MiB of {limit} MiB; raise `lsp.max_memory`")]
+    Memory { used: u64, limit: u64 },
 }
 
 /// Why a request or its answer was refused.

@@ -332,8 +332,8 @@ pub struct Lsp {
     #[schemars(extend("default" = 4))]
     pub max_warm: Integer<1, 64>,
     /// Memory limit, in MiB, for all language servers and their child processes
-    /// together. Above it Pilcrow stops the least recently used server, but never the
-    /// last one.
+    /// together. Above it Pilcrow starts none, and stops the least recently used one, but
+    /// never the last one or one in use.
     #[schemars(extend("default" = 2048))]
     pub max_memory: Integer<64, 1_048_576>,
     /// Time limit for a call of the tool `lsp` without a `timeout`.

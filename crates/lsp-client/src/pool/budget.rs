@@ -1,7 +1,7 @@
 //! The limits of running servers: their number, their memory, and their idle time.
 //!
 //! Invariants: the pool never stops a server that a request uses, so more servers than the limit
-//! may run while requests need them.
+//! may run while requests need them. No server starts while the others exceed the memory limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,36 @@ use process::deadlines;
 
 use super::ServerPool;
 use super::slot::Slot;
-use crate::server::Server;
+use crate::error::{ServerError, StartCause};
+use crate::server::{Clock, Server};
 
 impl ServerPool {
-    /// Stops unused servers, the least recently used first, until one more fits.
-    pub(super) async fn make_room(&self) {
+    /// Stops unused servers, the least recently used first, until `name` fits.
+    ///
+    /// Waits for servers in use that exceed the memory limit, for at most a quarter of the time.
+    ///
+    /// # Errors
+    /// [`ServerError::Starting`] where they still do.
+    pub(super) async fn make_room(&self, name: &str, clock: Clock<'_>) -> Result<(), ServerError> {
         self.shrink(self.limits.warm.saturating_sub(1), Duration::ZERO).await;
+        let until = clock.at(25);
+        loop {
+            // Before their memory is measured, so that no end is missed.
+            let mut ends: Vec<_> = self.running().into_iter().map(|it| Box::pin(it.usage.ended())).collect();
+            ends.iter_mut().for_each(|end| _ = end.as_mut().enable());
+            let used = self.free_memory(0).await;
+            if used <= self.limits.memory || ends.is_empty() {
+                return Ok(());
+            }
+            tokio::select! {
+                _ = futures_util::future::select_all(ends) => {}
+                () = tokio::time::sleep_until(until.into()) => {
+                    let (used, limit) = (used >> 20, self.limits.memory >> 20);
+                    let cause = StartCause::Memory { used, limit };
+                    return Err(ServerError::Starting { server: name.to_owned(), cause });
+                }
+            }
+        }
     }
 
     /// Stops servers unused for at least `unused` until at most `most` run.
@@ -36,8 +60,8 @@ impl ServerPool {
 
     /// Stops unused servers, the least recently used first, down to the memory limit.
     ///
-    /// Keeps the server that was used last.
-    async fn free_memory(&self) {
+    /// Keeps the `kept` servers that were used last. Returns the memory of the rest in bytes.
+    async fn free_memory(&self, kept: usize) -> u64 {
         let mut warm: Vec<(Duration, Arc<Server>, Arc<Slot>)> = self
             .slots()
             .into_iter()
@@ -46,8 +70,8 @@ impl ServerPool {
                 Some((server.usage.unused(), server, slot))
             })
             .collect();
-        if warm.len() < 2 {
-            return;
+        if warm.len() <= kept {
+            return 0;
         }
         warm.sort_by_key(|(unused, ..)| std::cmp::Reverse(*unused));
         let servers: Vec<Arc<Server>> = warm.iter().map(|(_, server, _)| Arc::clone(server)).collect();
@@ -55,12 +79,12 @@ impl ServerPool {
             let ids: Vec<u32> = servers.iter().map(|it| it.process.worker().unwrap_or_default()).collect();
             process::process_memory(&ids)
         });
-        let Ok(memory) = look.await else { return };
+        let Ok(memory) = look.await else { return 0 };
         let mut all: u64 = memory.iter().sum();
-        warm.pop();
+        warm.truncate(warm.len() - kept);
         for ((_, server, slot), memory) in warm.iter().zip(memory) {
             if all <= self.limits.memory {
-                return;
+                break;
             }
             // Another server may run here now.
             let Some(server) = slot.evict(|now| !std::ptr::eq(now, &**server)) else { continue };
@@ -72,6 +96,7 @@ impl ServerPool {
             );
             server.shutdown(deadlines::SERVER_EVICTED, "the servers exceeded the memory limit").await;
         }
+        all
     }
 
     /// Starts the task that stops idle servers and those beyond the budget.
@@ -97,7 +122,7 @@ impl ServerPool {
                     // The servers that one request needed together are likely to be needed together
                     // again.
                     this.shrink(this.limits.warm.max(1), pause).await;
-                    this.free_memory().await;
+                    this.free_memory(1).await;
                 }
             });
         });

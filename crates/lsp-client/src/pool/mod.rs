@@ -68,7 +68,8 @@ pub struct PoolLimits {
     pub warm: usize,
     /// Maximum memory of all servers in bytes, with their child processes.
     ///
-    /// Beyond that the least recently used are stopped, except those in use and the last one.
+    /// Beyond that none is started, and the least recently used are stopped, except those in use and the last
+    /// one.
     pub memory: u64,
     /// Timeout of `initialize`.
     pub start: Duration,

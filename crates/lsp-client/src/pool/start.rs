@@ -133,7 +133,7 @@ impl ServerPool {
     ) -> Result<InUse, ServerError> {
         let granted = self.granted(slot, commands, clock).await?;
         self.start_janitor();
-        self.make_room().await;
+        self.make_room(&slot.name, clock).await?;
         let (sender, receiver) = oneshot::channel();
         let (this, slot) = (Arc::clone(self), Arc::clone(slot));
         self.tracker.spawn(async move {

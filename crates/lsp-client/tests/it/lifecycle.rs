@@ -169,6 +169,32 @@ async fn the_memory_limit_stops_all_but_the_last_server() {
 }
 
 #[tokio::test]
+async fn no_server_starts_while_others_exceed_the_memory_limit() {
+    let offers = json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2});
+    let busy = Script::new(offers).on("textDocument/hover", [Step::Never]);
+    let servers =
+        vec![("one", busy, "[features]\nhover = 50\n"), ("two", hovers(), "[features]\ndefinition = 50\n")];
+    let bench = build(&[("a.txt", "abc")], servers, |limits| limits.memory = 1 << 20);
+    let (doc, hover_cx, short) = (bench.doc("a.txt"), cx(LONG), cx(Duration::from_secs(2)));
+    let hovering = bench.pool.hover(&doc, 0, &hover_cx);
+    let other = async {
+        while bench.got("one", "textDocument/hover").is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let error = bench.pool.definition(&doc, 0, &short).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ServerStarting);
+        assert!(bench.record("two").is_empty() && bench.got("one", "exit").is_empty());
+        hover_cx.cancel.cancel();
+    };
+    let (hovered, ()) = tokio::join!(hovering, other);
+    assert_eq!(hovered.unwrap_err().code(), ErrorCode::Cancelled);
+    // Nothing uses the first one now.
+    bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(bench.got("one", "exit").len(), 1);
+    assert_eq!(bench.got("two", "initialize").len(), 1);
+}
+
+#[tokio::test]
 async fn a_server_is_warm_only_for_its_own_package() {
     let files = [("p/mark", ""), ("p/a.txt", "p"), ("q/mark", ""), ("q/a.txt", "q")];
     let warm = async |script: Script, more: &str| {
