@@ -78,9 +78,11 @@ fn a_run_that_ends_well_leaves_no_process() {
 
 #[test]
 fn a_deadline_cancels_the_request() {
-    let (sandbox, scripted) = silent(false);
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let script = json!({"methods": {"textDocument/definition": [["never"]]}});
+    let scripted = Scripted::install(&mut sandbox, &[script]);
     let arguments =
-        json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet", "timeout": 1});
+        json!({"action": "definition", "file": "a.py", "line": 1, "symbol": "greet", "timeout": 1});
     sandbox.tool("lsp", &arguments).fails("timeout");
     assert!(scripted.got("$/cancelRequest") > 0, "the request was not cancelled");
 }

@@ -125,9 +125,8 @@ fn each_protocol_reads_renames_edits_diagnoses_and_answers() {
         let script = json!({"methods": {
             "textDocument/documentSymbol": [[{"result": [symbol]}]],
             "textDocument/rename": [[{"result": {"documentChanges": [document]}}]],
-            // The requests are before and after the rename and the edit, and then the requested
-            // diagnostics.
-            "textDocument/diagnostic": [nothing, nothing, nothing, nothing, found],
+            // The requests are after the rename and the edit, and then the requested diagnostics.
+            "textDocument/diagnostic": [nothing, nothing, found],
         }});
         let _scripted = Scripted::install(&mut sandbox, &[script]);
         let (_runtime, server) = work(protocol, &mut sandbox);

@@ -406,9 +406,9 @@ fn models_are_found_by_key_and_on_this_machine() {
         let ran = run(sandbox, &["run", "hi"], &[("ANTHROPIC_API_KEY", "sk-ant-1234567")]).expect(1);
         check_output(
             line_with(&ran.all(), "built-in planner"),
-            &expect![
-                "The built-in planner does not understand this; it can `rename A to B [in FILE[:LINE]]`."
-            ],
+            &expect![[
+                r#"pilcrow: The built-in planner does not understand this; it can `rename A to B [in FILE[:LINE]]`."#
+            ]],
         );
         let shown = run(sandbox, &["models", "list"], &[]).expect(0).stdout;
         check_output(line_with(&shown, "ollama/qwen3:8b"), &expect!["  ollama/qwen3:8b  (answers)"]);

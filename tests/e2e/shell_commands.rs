@@ -67,12 +67,12 @@ fn a_rename_at_a_shell_asks_nothing_and_is_undone() {
     check_output(
         &ran.stdout,
         &expect![[r#"
-        rename greet to welcome: 4 places in 2 files (basedpyright)
-          a.py: 2
-          b.py: 2
-        note: more methods named `greet` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
-        diagnostics not compared for 2 files: not known before or after (basedpyright)
-    "#]],
+            rename greet to welcome: 4 places in 2 files (basedpyright)
+              a.py: 2
+              b.py: 2
+            note: more methods named `greet` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
+            not checked by basedpyright: a.py, b.py (basedpyright: textDocument/diagnostic: no script for textDocument/diagnostic)
+        "#]],
     );
     assert_eq!(
         (sandbox.read("a.py"), sandbox.read("b.py")),

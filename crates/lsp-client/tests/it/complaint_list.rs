@@ -161,12 +161,7 @@ const LIST: &[Complaint] = &[
     ("zed", 63721, "a server is started twice", &["many_requests_start_one_server"]),
     ("zed", 45685, "the first match wins", &["zed_45685_the_first_match_does_not_win"]),
     ("zed", 55744, "a rename is not saved", &["zed_55744_a_rename_is_saved_and_counted_correctly"]),
-    (
-        "hermes-agent",
-        66471,
-        "diagnostics of an older text",
-        &["diagnostics_of_an_older_version_are_dropped", "a_missing_baseline_is_requested_after_the_edit"],
-    ),
+    ("hermes-agent", 66471, "diagnostics of an older text", &["diagnostics_of_an_older_version_are_dropped"]),
     (
         "typescript-language-server",
         1064,
