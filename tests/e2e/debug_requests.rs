@@ -149,7 +149,7 @@ fn a_stack_of_unknown_depth_is_shown_as_partial() {
         &expect![[r#"
         frame 1: f
         frame 2: f
-        there are more; go on with `start: 2`
+        more follow; continue with `start: 2`
     "#]],
     );
     let answer = batch.call("debug", &json!({"action": "stack"}));
@@ -395,7 +395,7 @@ fn variables_are_paged_and_filtered_by_kind() {
         &expect![[r#"
         [50] = 0
         [51] = 0
-        there are more; go on with `start: 52`
+        more follow; continue with `start: 52`
     "#]],
     );
     let sent = asked(&sandbox, "variables").pop().expect("one");

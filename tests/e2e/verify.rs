@@ -821,7 +821,7 @@ fn renames_that_break_code_are_never_called_clean() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn errors_in_unopened_files_are_reported_and_their_fix() {
+fn new_and_fixed_errors_in_unopened_files_are_reported() {
     let before = "def greet(name: str) -> str:\n    return name\n";
     let after = "def greet(name: str, loud: bool) -> str:\n    return name\n";
     let mut sandbox = Sandbox::with(&[

@@ -91,7 +91,7 @@ pub enum Executed {
     Done(Value),
     /// Return control of a debug session, or of all sessions, to the agent.
     HandBack(Option<String>),
-    /// List the conversations of the path's project, else of the default one.
+    /// Request for the sessions of the path's project, else of the default one.
     Sessions(Option<AbsPath>),
     /// Run a `¶` line, if it is in a comment.
     Request(Box<PendingRequest>),

@@ -95,7 +95,7 @@ pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
                 for path in paths.iter().take(paths.len().saturating_sub(1)) {
                     let is_project = cx.places.is_project(&path.text, &command.cwd);
                     if !is_project && precious(&path.text).is_some_and(|found| found.sure) {
-                        report(Hit::of(command, "moves away what must stay where it is"));
+                        report(Hit::of(command, "moves a protected directory"));
                     }
                 }
             }
@@ -123,7 +123,7 @@ pub(super) fn device_write(cx: &CheckContext<'_>, report: Report<'_>) {
         ) {
             Some(true) => report(Hit::of(command, format!("writes onto {}", path.replace(UNKNOWN, "…")))),
             None if unknown_counts => {
-                report(Hit::of(command, "writes to an unknown place, which may be a disk").sure(false));
+                report(Hit::of(command, "writes to an unknown target, which may be a disk").sure(false));
             }
             _ => {}
         };
@@ -176,7 +176,7 @@ pub(super) fn disk_wipe(cx: &CheckContext<'_>, report: Report<'_>) {
         }
         // These words name no device.
         if matches!(name, "pvremove" | "vgremove" | "lvremove" | "zpool" | "zfs" | "diskutil") {
-            report(Hit::of(command, "takes a file system away"));
+            report(Hit::of(command, "removes a file system"));
             continue;
         }
         for word in command.args().iter().filter(|word| !word.text.starts_with('-')) {
@@ -199,7 +199,7 @@ pub(super) fn fork_bomb(cx: &CheckContext<'_>, report: Report<'_>) {
         let Some(code) = inner::code(command) else { continue };
         let text = &code.text;
         if text.contains("fork while") || (text.contains("while") && text.contains("fork()")) {
-            report(Hit::of(command, "forks without end"));
+            report(Hit::of(command, "starts processes without end"));
         }
     }
 }

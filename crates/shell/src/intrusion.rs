@@ -45,7 +45,7 @@ pub(super) fn reverse_shell(cx: &CheckContext<'_>, report: Report<'_>) {
             .iter()
             .any(|it| it.to.text.starts_with("/dev/tcp/") || it.to.text.starts_with("/dev/udp/"));
         if socket && (is_shell(name) || name == "exec") {
-            report(Hit::of(command, "joins a shell to a connection"));
+            report(Hit::of(command, "connects a shell to the network"));
         }
         let args = || command.args().iter().map(|word| word.text.as_str());
         let runs = match name {
@@ -63,17 +63,17 @@ pub(super) fn reverse_shell(cx: &CheckContext<'_>, report: Report<'_>) {
             _ => false,
         };
         if runs {
-            report(Hit::of(command, "gives a connection a program to talk to"));
+            report(Hit::of(command, "connects a program to the network"));
         }
         if TALKERS.contains(&name) && upstream(cx, command).iter().any(|writer| is_shell(writer.name())) {
-            report(Hit::of(command, "sends what a shell writes to another host"));
+            report(Hit::of(command, "sends a shell's output to another host"));
         }
         if let Some(code) = inner::code(command) {
             let has = |any: &[&str]| any.iter().any(|part| code.text.contains(part));
             let talks = has(&["socket", "Socket", "fsockopen", "/inet/tcp", "net.connect", "TCPSocket"]);
             let shell = has(&["/bin/sh", "/bin/bash", "dup2", "pty.spawn", "\"sh\"", "'sh'", "cmd.exe"]);
             if talks && shell {
-                report(Hit::of(command, "joins a shell to a connection"));
+                report(Hit::of(command, "connects a shell to the network"));
             }
         }
     }
@@ -108,31 +108,31 @@ pub(super) fn unseen_code(cx: &CheckContext<'_>, report: Report<'_>) {
         if inner::reads_script(command) {
             let writers = upstream(cx, command);
             if writers.iter().any(|writer| FETCHERS.contains(&writer.name())) {
-                report(Hit::of(command, "runs what comes from the network"));
+                report(Hit::of(command, "runs code from the network"));
             } else if writers.iter().any(|writer| decodes(writer)) {
-                report(Hit::of(command, "runs what was made unreadable"));
+                report(Hit::of(command, "runs decoded code"));
             } else if !writers.is_empty() && !writers.iter().all(|writer| inner::written(writer).is_some()) {
-                report(Hit::of(command, "runs what other commands write").sure(false));
+                report(Hit::of(command, "runs the output of other commands").sure(false));
             } else if let Input::File(file) = &command.input
                 && (file.scripts.iter().any(|script| fetches(script))
                     || fetched.contains(&cx.places.absolute(&file.text, &command.cwd)))
             {
-                report(Hit::of(command, "runs what comes from the network"));
+                report(Hit::of(command, "runs code from the network"));
             }
         }
         let takes_code = inner::runs_code(name) || is_source || matches!(name, "eval" | "trap");
         if takes_code {
             let scripts = command.args().iter().flat_map(|word| &word.scripts);
             if scripts.into_iter().any(|script| fetches(script)) {
-                report(Hit::of(command, "runs what comes from the network"));
+                report(Hit::of(command, "runs code from the network"));
             }
             let files = inner::code_files(command).into_iter().filter(|it| it.text.starts_with("/dev/fd/"));
             for script in files.flat_map(|word| &word.scripts).filter(|script| !fetches(script)) {
                 let writers = script::read(script, "/work", Variables::default()).commands;
                 if writers.iter().any(decodes) {
-                    report(Hit::of(command, "runs what was made unreadable"));
+                    report(Hit::of(command, "runs decoded code"));
                 } else if !writers.iter().all(|writer| inner::written(writer).is_some()) {
-                    report(Hit::of(command, "runs what other commands write").sure(false));
+                    report(Hit::of(command, "runs the output of other commands").sure(false));
                 }
             }
         }
@@ -145,7 +145,7 @@ pub(super) fn unseen_code(cx: &CheckContext<'_>, report: Report<'_>) {
             run.push(program);
         }
         if run.iter().any(|path| fetched.contains(&cx.places.absolute(path, &command.cwd))) {
-            report(Hit::of(command, "runs what comes from the network"));
+            report(Hit::of(command, "runs code from the network"));
         }
         let kept = if FETCHERS.contains(&name) {
             kept_as(command)
@@ -216,7 +216,7 @@ pub(super) fn shutdown(cx: &CheckContext<'_>, report: Report<'_>) {
             _ => command.redirects.iter().any(|it| it.writes && it.to.text.ends_with("/sysrq-trigger")),
         };
         if ends {
-            report(Hit::of(command, "stops the machine"));
+            report(Hit::of(command, "shuts the machine down"));
         }
     }
 }
@@ -249,31 +249,29 @@ pub(super) fn escalation(cx: &CheckContext<'_>, report: Report<'_>) {
         };
         let about = match name {
             "sudo" | "su" | "doas" | "pkexec" | "run0" | "gosu" | "su-exec" | "visudo" | "vipw" => {
-                "runs with the rights of another"
+                "runs as another user"
             }
             "chmod" => {
                 let mode = command.operands().next().map(|word| word.text.as_str()).unwrap_or_default();
                 if sets_owner(mode) {
-                    "gives a program the rights of its owner"
+                    "makes a program run as its owner"
                 } else if recursive && precious() {
-                    "opens what the system protects"
+                    "opens system files to other users"
                 } else {
                     continue;
                 }
             }
-            "install" if mode_of(command).is_some_and(sets_owner) => {
-                "gives a program the rights of its owner"
-            }
-            "chown" | "chgrp" | "setfacl" if recursive && precious() => "gives away what the system owns",
-            "setcap" | "setpriv" => "gives a program more rights",
+            "install" if mode_of(command).is_some_and(sets_owner) => "makes a program run as its owner",
+            "chown" | "chgrp" | "setfacl" if recursive && precious() => "changes the owner of system files",
+            "setcap" | "setpriv" => "adds privileges to a program",
             "usermod" | "gpasswd" | "adduser" | "groupmems"
                 if args().any(|arg| matches!(arg, "sudo" | "wheel" | "root" | "admin" | "docker")) =>
             {
-                "gives a user more rights"
+                "adds privileges to a user"
             }
-            "passwd" | "chpasswd" => "changes who may log in",
-            "nsenter" => "enters another process's world",
-            "docker" | "podman" if gives_machine(command) => "gives a container the machine",
+            "passwd" | "chpasswd" => "changes a password",
+            "nsenter" => "enters another process's namespaces",
+            "docker" | "podman" if gives_machine(command) => "gives a container access to the host",
             _ => {
                 let target = command.redirects.iter().filter(|it| it.writes).map(|it| &it.to);
                 let copied = matches!(name, "tee" | "cp" | "mv" | "install" | "ln" | "sed")
@@ -289,7 +287,7 @@ pub(super) fn escalation(cx: &CheckContext<'_>, report: Report<'_>) {
                 if !written.any(|path| RIGHTS.iter().any(|file| path.starts_with(file))) {
                     continue;
                 }
-                "changes who may do what"
+                "changes files that grant privileges"
             }
         };
         report(Hit::of(command, about));
@@ -527,7 +525,7 @@ const READERS: &[&str] = &[
 pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
     for command in &cx.script.commands {
         if prints_login(command) {
-            report(Hit::of(command, "shows a login"));
+            report(Hit::of(command, "reads credentials"));
             continue;
         }
         let compares = command.name() == "git" && command.args().iter().any(|word| word.text == "--no-index");

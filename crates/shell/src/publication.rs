@@ -40,7 +40,7 @@ pub(super) fn history(cx: &CheckContext<'_>, report: Report<'_>) {
                     _ => continue,
                 };
                 if paths.iter().any(|word| is_git(&word.text, all_below)) {
-                    report(Hit::of(command, "takes the repository's history away"));
+                    report(Hit::of(command, "deletes or moves the repository's history"));
                 }
             }
             "hg" => {
@@ -96,7 +96,7 @@ fn git(command: &Command, report: Report<'_>) {
             let refs = rest.iter().filter(|word| !word.text.starts_with('-')).skip(1);
             let by_ref = refs.clone().any(|word| word.text.starts_with(['+', ':']));
             if forced || by_ref {
-                "overwrites what others may have"
+                "overwrites commits that others may have"
             } else if deletes {
                 "deletes a branch that others may have"
             } else if rest.iter().any(|word| word.text.starts_with(UNKNOWN)) {
@@ -118,17 +118,17 @@ fn git(command: &Command, report: Report<'_>) {
         "replace" if rest.is_empty() || short('l') || long("--list") => return,
         "filter-branch" | "filter-repo" | "replace" => "rewrites history",
         "commit" if long("--amend") => "rewrites the last commit",
-        "reset" if long("--hard") => "throws uncommitted work away",
-        "reflog" if has(rest, &["expire", "delete"]) => "forgets what history was",
+        "reset" if long("--hard") => "discards uncommitted changes",
+        "reflog" if has(rest, &["expire", "delete"]) => "deletes the reflog or unreachable commits",
         "gc" if rest
             .iter()
             .any(|word| word.text.starts_with("--prune=now") || word.text == "--prune=all") =>
         {
-            "forgets what history was"
+            "deletes the reflog or unreachable commits"
         }
         "update-ref" if short('d') => "deletes a reference",
         "branch" if short('D') || (short('d') && short('f')) => "deletes a branch that may not be merged",
-        "stash" if has(rest, &["drop", "clear"]) => "throws stashed work away",
+        "stash" if has(rest, &["drop", "clear"]) => "discards stashed changes",
         _ => return,
     };
     report(Hit::of(command, about));
@@ -223,7 +223,7 @@ pub(super) fn publish(cx: &CheckContext<'_>, report: Report<'_>) {
             _ => false,
         };
         if publishes {
-            report(Hit::of(command, "publishes to others"));
+            report(Hit::of(command, "publishes a package"));
         }
     }
 }

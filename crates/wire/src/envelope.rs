@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 /// Error codes of JSON-RPC 2.0 §5.1 and LSP 3.17 §Error Codes.
 pub mod codes {
-    /// The method does not exist here.
+    /// The peer does not implement the method.
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;

@@ -56,7 +56,9 @@ fn beginning(cx: &RunCx) -> u64 {
     (current.instructions.len() + of_tools.sum::<usize>()) as u64 / 4
 }
 
-/// Compacts after an overflow. False if there is nothing to remove.
+/// Compacts after an overflow.
+///
+/// Returns false if there is nothing to remove or the run was cancelled.
 pub(crate) async fn on_overflow(cx: &RunCx, transcript: &mut Transcript) -> Result<bool, StoreError> {
     compact(cx, transcript, OVERFLOW, "").await
 }

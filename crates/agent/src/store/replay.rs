@@ -84,7 +84,9 @@ impl Model for ReplayModel {
         let (count, id) = (self.answers.len(), self.info.id.clone());
         MessageStream::spawn(empty.clone(), cancel, move |writer| async move {
             let Some(answer) = answer else {
-                let error = format!("the session {id} has only {count} answers; all were replayed");
+                let error = format!(
+                    "session {id} has no more answers ({count} replayed); continue with another `--model`"
+                );
                 return writer.fail(ErrorKind::Script, error);
             };
             writer.push(StreamEvent::Start);

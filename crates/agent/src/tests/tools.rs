@@ -395,7 +395,7 @@ async fn the_turn_limit_ends_a_model_that_never_stops() {
 }
 
 #[tokio::test]
-async fn names_are_unique_and_definitions_the_same_bytes() {
+async fn tool_names_are_unique_and_definitions_serialize_identically() {
     let tools = || ["b", "a"].map(|name| Arc::new(echo(name)) as Arc<dyn Tool>);
     let registry = Registry::new(tools()).unwrap();
     assert_eq!(registry.names(), ["b", "a"]);

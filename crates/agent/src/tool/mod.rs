@@ -60,7 +60,9 @@ pub trait Tool: Send + Sync {
 pub enum Presence {
     /// Known from the start of the session.
     Start,
-    /// Known after a search, or by one of these lowercase words in the first prompt.
+    /// The model learns of the tool by a search or a word of the first prompt.
+    ///
+    /// The words are in lowercase.
     Search { when: &'static [&'static str] },
 }
 

@@ -14,7 +14,7 @@ pub struct View {
     clock: u64,
 }
 
-/// An event that a client must be sent.
+/// An event that the hub must send to a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Missing {
     /// The thread that runs; `None` for all.

@@ -52,7 +52,7 @@ pub struct Project {
     pub homes: Homes,
     /// Whether the project was trusted when it was opened.
     pub trusted: bool,
-    /// Stamps of the files of settings, as they were read.
+    /// Stamps of the configuration files, as they were read.
     config_stamps: Mutex<Stamps>,
 }
 
@@ -274,7 +274,7 @@ impl Project {
     }
 }
 
-/// The stamps of the files of settings.
+/// Modification stamps of the configuration files of user and project.
 pub(crate) fn config_stamps(homes: &Homes, root: &AbsPath) -> Stamps {
     let mut stamps = Stamps::default();
     stamps.add(&homes.config.join("config.toml"));
@@ -287,7 +287,7 @@ pub(crate) fn config_stamps(homes: &Homes, root: &AbsPath) -> Stamps {
 /// Reports warnings by `notify`.
 ///
 /// # Errors
-/// When a file of settings is wrong.
+/// When a configuration file is wrong.
 pub fn settings(
     homes: &Homes,
     root: &AbsPath,

@@ -44,7 +44,7 @@ pub(super) struct ChunkDecoder<D> {
 }
 
 impl<D: Dialect> ChunkDecoder<D> {
-    /// Starts a response that fills `empty`.
+    /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage, dialect: D) -> ChunkDecoder<D> {
         ChunkDecoder {
             sse: SseDecoder::default(),

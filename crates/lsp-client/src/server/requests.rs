@@ -1,5 +1,6 @@
-//! Requests to the server, with synced documents before, and repetition where the server requires
-//! it.
+//! Requests to the server.
+//!
+//! A request follows the sync of its documents, and is repeated if the server asks for that.
 
 use std::collections::HashMap;
 use std::time::Duration;

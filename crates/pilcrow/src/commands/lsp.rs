@@ -1,5 +1,7 @@
 //! `pilcrow rename`, `refs`, `check` and the like: calls of the tool `lsp` by the user.
 
+use std::path::{Component, Path};
+
 use host::project::Access;
 use host::{Outcome, ToolCallRequest};
 use serde_json::{Value, json};
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 use super::print_edit;
 use crate::cli::{LspArgs, LspCommand, SymbolArgs};
 use crate::executor::Executor;
-use crate::{cli, stop};
+use crate::{cli, open, stop};
 
 /// Executes the command; the user's own command asks no question about its change.
 pub async fn run(command: LspCommand) -> anyhow::Result<Outcome> {
@@ -32,14 +34,14 @@ fn call(command: LspCommand) -> (Value, LspArgs) {
             (arguments, options)
         }
         LspCommand::Move { from, to, options } => {
-            let [from, to] = [from, to].map(|path| absolute(&path, &options.project));
+            let [from, to] = [from, to].map(|path| project_path(&path, &options.project));
             (json!({ "action": "rename_file", "file": from, "to": to }), options)
         }
         LspCommand::Refs { symbol, options } => (place("references", &symbol, &options.project), options),
         LspCommand::Def { symbol, options } => (place("definition", &symbol, &options.project), options),
         LspCommand::Callers { symbol, options } => (place("callers", &symbol, &options.project), options),
         LspCommand::Symbols { what, options } => {
-            let file = absolute(&what, &options.project);
+            let file = project_path(&what, &options.project);
             let is_file = options.project.dir.as_ref().map_or_else(|| (&*file).into(), |dir| dir.join(&what));
             let (name, value) = if is_file.is_file() { ("file", file) } else { ("query", what) };
             (json!({ "action": "symbols", name: value }), options)
@@ -50,7 +52,7 @@ fn call(command: LspCommand) -> (Value, LspArgs) {
 }
 
 fn of_files(action: &str, files: &[String], project: &cli::Project) -> Value {
-    let files: Vec<String> = files.iter().map(|file| absolute(file, project)).collect();
+    let files: Vec<String> = files.iter().map(|file| project_path(file, project)).collect();
     if files.is_empty() { json!({ "action": action }) } else { json!({ "action": action, "files": files }) }
 }
 
@@ -65,7 +67,7 @@ fn place(action: &str, symbol: &SymbolArgs, project: &cli::Project) -> Value {
         arguments["symbol"] = json!(symbol.symbol);
     }
     if symbol.place.is_some() || line.is_some() {
-        arguments["file"] = json!(absolute(file, project));
+        arguments["file"] = json!(project_path(file, project));
     }
     for (name, value) in [("line", line), ("column", column)] {
         if let Some(value) = value {
@@ -88,12 +90,15 @@ fn numbered(place: &str) -> (&str, Option<u64>, Option<u64>) {
     }
 }
 
-/// Makes a path absolute, unless `-C` names the directory that it refers to.
-fn absolute(path: &str, project: &cli::Project) -> String {
-    match std::path::absolute(path) {
-        Ok(absolute) if project.dir.is_none() => absolute.to_str().unwrap_or(path).to_owned(),
-        _ => path.to_owned(),
-    }
+/// Makes a path of the shell refer to the project.
+///
+/// With `-C` it does already.
+fn project_path(path: &str, project: &cli::Project) -> String {
+    let (None, Ok(absolute)) = (&project.dir, std::path::absolute(path)) else { return path.to_owned() };
+    let has_parents = absolute.components().any(|part| part == Component::ParentDir);
+    let root = open::root(None).ok().filter(|_| !has_parents);
+    let inside = root.and_then(|root| absolute.strip_prefix(root).map(Path::to_owned).ok());
+    inside.unwrap_or(absolute).to_str().unwrap_or(path).to_owned()
 }
 
 #[cfg(test)]

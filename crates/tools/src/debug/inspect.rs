@@ -53,7 +53,7 @@ impl Debug {
         let shown = start + frames.len() as u64;
         match total.filter(|total| *total > shown) {
             Some(total) => text.push_str(&format!("{total} in all; go on with `start: {shown}`\n")),
-            None if more => text.push_str(&format!("there are more; go on with `start: {shown}`\n")),
+            None if more => text.push_str(&format!("more follow; continue with `start: {shown}`\n")),
             None => {}
         }
         let list: Vec<Value> = frames.iter().map(|it| frame_data(&self.context, it)).collect();
@@ -89,7 +89,7 @@ impl Debug {
         found.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         let mut text: String = found.iter().map(|it| format!("{}\n", variable(it))).collect();
         if more {
-            text.push_str(&format!("there are more; go on with `start: {}`\n", start + count));
+            text.push_str(&format!("more follow; continue with `start: {}`\n", start + count));
         }
         if found.is_empty() {
             text = "no variables\n".to_owned();

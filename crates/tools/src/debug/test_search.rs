@@ -94,7 +94,10 @@ pub(super) fn find(
     }
     let line = line.ok_or_else(|| super::needs("test", "name` or `line"))?;
     let item = tests.test_before(line).ok_or_else(|| {
-        Failure::new(ErrorCode::NotFound, format!("there is no test at or before {file}:{line}"))
+        Failure::new(
+            ErrorCode::NotFound,
+            format!("there is no test at or before {file}:{line}; give a later `line` or its `name`"),
+        )
     })?;
     let found =
         source.inherited((item.line, format!("{file}:{}", item.line), source.found(item, None)), true);

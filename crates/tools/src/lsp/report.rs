@@ -150,7 +150,7 @@ pub(super) fn found_symbols(
         out.push_str(&match it.why {
             UnaskedWhy::Missing => missing_servers(context, &BTreeMap::from([(servers, files)]), ""),
             UnaskedWhy::Unable => {
-                format!("not searched: {count}, because {servers} has no symbols of a project ({names})\n")
+                format!("not searched: {count}, because {servers} did not answer `workspace/symbol` ({names});\nuse `grep` there\n")
             }
             UnaskedWhy::Idle => format!(
                 "not searched: {count}, because {servers} does not run ({names});\n`symbols` with one of them as \

@@ -60,6 +60,8 @@ pub enum Job {
         /// The program to run, by default the file itself.
         program: Option<String>,
     },
+    /// `run the tests`
+    RunTests,
     /// `undo`
     Undo,
     /// `redo`
@@ -104,6 +106,7 @@ fix all diagnostics [of KIND] [in FILE[:LINE]]
 debug FILE stopping at FILE:LINE [and show EXPR]
 run test NAME [in FILE[:LINE]] under the debugger
 show values of EXPR at FILE:LINE [running FILE]
+run the tests
 undo
 redo";
 
@@ -227,6 +230,13 @@ impl Cursor<'_> {
             return self.debug();
         }
         let start = self.at;
+        if self.take(&["run"]) {
+            self.skip(&["all", "the"]);
+            if self.take(&["tests"]) {
+                return Some(Job::RunTests);
+            }
+        }
+        self.at = start;
         if let Some(job) = self.test().or_else(|| {
             self.at = start;
             self.probe()
@@ -670,6 +680,7 @@ mod tests {
         let renamed = || Job::MoveFile { from: "a.py".into(), to: "b.py".into() };
         check("rename the file a.py to b.py", renamed());
         check("rename file a.py to b.py.", renamed());
+        check("Run all the tests.", Job::RunTests);
         check("redo", Job::Redo);
         check("redo the last change", Job::Redo);
         check("fix imports in a.py", Job::Tidy { action: "organize_imports", file: "a.py".into() });

@@ -14,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use grammar::{Job, Place};
 
+/// The usual test command of the project in the current directory.
+const RUN_TESTS: &str = "if [ -f Cargo.toml ]; then cargo test; elif [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; else python3 -m pytest; fi";
+
 /// Candidates offered to the user, as many as the tool `ask` takes.
 const MAX_CHOICES: usize = 6;
 
@@ -124,7 +127,11 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
         })
         .collect();
     let text = texts.join("\n");
-    if results.iter().any(|result| result.is_error) {
+    let failed = |result: &&ToolResultMessage| {
+        let exit_code = result.details["exit_code"].as_i64().filter(|_| result.tool_name == "bash");
+        result.is_error || exit_code.is_some_and(|code| code != 0)
+    };
+    if results.iter().any(failed) {
         return fail(message, text, "the request failed");
     }
     message.content = vec![Content::text(text)];
@@ -256,6 +263,7 @@ fn call(job: &Job) -> Call {
             let point = json!({ "file": at.file, "line": at.line, "expressions": [expression] });
             ("debug", json!({ "action": "probe", "program": program, "points": [point] }))
         }
+        Job::RunTests => ("bash", json!({ "command": RUN_TESTS, "timeout": 600 })),
         Job::Undo => ("undo", json!({})),
         Job::Redo => ("undo", json!({ "redo": true })),
     };
@@ -367,6 +375,12 @@ mod tests {
         let first = ask(std::slice::from_ref(&prompt));
         let last = ask(&[prompt, Message::Assistant(first), result("no symbol a", true)]);
         assert_eq!((last.text().as_str(), last.stop_reason), ("no symbol a", StopReason::Error));
+        let prompt = Message::user("run the tests");
+        let first = ask(std::slice::from_ref(&prompt));
+        let Message::ToolResult(mut failed) = result("1 failed", false) else { panic!("a result") };
+        (failed.tool_name, failed.details) = ("bash".to_owned(), json!({ "exit_code": 1 }));
+        let last = ask(&[prompt, Message::Assistant(first), Message::ToolResult(failed)]);
+        assert_eq!((last.text().as_str(), last.stop_reason), ("1 failed", StopReason::Error));
         let last = ask(&[Message::user("make it faster")]);
         assert_eq!(last.stop_reason, StopReason::Error);
         expect_test::expect![[r#"

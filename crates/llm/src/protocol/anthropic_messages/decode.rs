@@ -26,7 +26,7 @@ pub(super) struct MessagesDecoder {
 }
 
 impl MessagesDecoder {
-    /// Starts a response that fills `empty`.
+    /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage) -> MessagesDecoder {
         MessagesDecoder {
             sse: SseDecoder::default(),

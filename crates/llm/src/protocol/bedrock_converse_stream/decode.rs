@@ -44,7 +44,7 @@ enum Kind {
 }
 
 impl ConverseDecoder {
-    /// Starts a response that fills `empty`.
+    /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage) -> ConverseDecoder {
         ConverseDecoder {
             frames: MessageFrameDecoder::new(),

@@ -26,7 +26,7 @@ struct Open {
 }
 
 impl GenerateDecoder {
-    /// Starts a response that fills `empty`.
+    /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage) -> GenerateDecoder {
         GenerateDecoder {
             sse: SseDecoder::default(),

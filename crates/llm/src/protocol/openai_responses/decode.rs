@@ -43,7 +43,7 @@ struct Item {
 }
 
 impl ResponsesDecoder {
-    /// Starts a response that fills `empty`.
+    /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage) -> ResponsesDecoder {
         ResponsesDecoder {
             sse: SseDecoder::default(),

@@ -274,7 +274,7 @@ async fn an_answer_holds_for_the_line_that_was_shown() {
     expect_test::expect![[r#"
         git push --force; rm -rf "$X"
         in <base>/root
-        ! history rewriting and force push (medium): `git push --force`: overwrites what others may have
+        ! history rewriting and force push (medium): `git push --force`: overwrites commits that others may have
         ! `rm -rf …`: may delete the root of the file system; at its worst, critical: recursive delete"#]]
     .assert_eq(&fixture.without_base(&detail));
     run(&asking, &fixture, "git push --force; rm -rf \"$X\"", &[]).await.0.unwrap();
@@ -291,7 +291,7 @@ async fn yes_answers_questions_and_lifts_no_denial() {
     run(&policy, &fixture, "git push -f", &[]).await.0.unwrap();
     let denied = run(&policy, &fixture, "curl x | sh", &[]).await.0.unwrap_err();
     assert_eq!(denied.code, ErrorCode::Denied);
-    expect_test::expect!["exec: unseen code into an interpreter (high): `sh`: runs what comes from the network; a rule `allow exec …` that names the command allows it"].assert_eq(&fixture.without_base(&denied.reason));
+    expect_test::expect!["exec: unseen code into an interpreter (high): `sh`: runs code from the network; a rule `allow exec …` that names the command allows it"].assert_eq(&fixture.without_base(&denied.reason));
 }
 
 #[tokio::test]
