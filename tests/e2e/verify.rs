@@ -992,7 +992,9 @@ fn servers_start_only_as_configured_and_in_a_batch() {
     assert_eq!(scripted.got("initialize"), 0);
     let mut batch = Batch::start(&sandbox);
     batch.call("read", &json!({"path": "a.py"})).ok();
-    assert!(started(&mut batch), "reading starts it when configured");
+    // The read does not wait for the start.
+    let starts = || started(&mut batch);
+    assert!(tests::wait_for(Duration::from_secs(20), starts), "reading starts it when configured");
 }
 
 #[test]
