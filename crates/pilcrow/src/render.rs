@@ -65,7 +65,7 @@ impl Screen {
 
 /// Renders a result with this text and these details; a `screen` is a terminal.
 pub fn render(text: &str, details: &Value, screen: Option<Screen>) -> Rendered {
-    if let Some(rows) = rows(details) {
+    if let Some(rows) = rows(details).filter(|_| !is_partial(text, details)) {
         let heading = |(at, line): &(usize, &str)| *at == 0 || line.starts_with("note: ");
         let notes: Vec<&str> = text.lines().enumerate().take_while(heading).map(|(_, line)| line).collect();
         let plain = Screen { width: usize::MAX, color: false };
@@ -80,6 +80,15 @@ pub fn render(text: &str, details: &Value, screen: Option<Screen>) -> Rendered {
         lines.push_str(&colored_diff(diff, screen));
     }
     Rendered { notes: String::new(), lines }
+}
+
+/// Whether the text says that its list of symbols is incomplete.
+///
+/// The text is then shown whole.
+fn is_partial(text: &str, details: &Value) -> bool {
+    const STARTS: &[&str] = &["not searched: ", "skipped: ", "the list of files", "… and"];
+    let says = |line: &str| STARTS.iter().any(|start| line.starts_with(start));
+    details["symbols"].is_array() && text.lines().any(says)
 }
 
 /// A place with the text to show there.
@@ -99,21 +108,17 @@ fn rows(details: &Value) -> Option<Vec<Row>> {
         let calls = functions.iter().filter_map(|it| it["calls"].as_array()).flatten();
         return Some(calls.filter_map(row).collect());
     }
-    let items = ["locations", "types", "symbols", "diagnostics"].iter().find_map(|name| list(name))?;
+    let items = ["locations", "types", "symbols"].iter().find_map(|name| list(name))?;
     Some(items.iter().filter_map(row).collect())
 }
 
 fn row(item: &Value) -> Option<Row> {
     let field = |name: &str| item[name].as_str();
     let source = field("text");
-    let text = match (source, field("severity")) {
-        (Some(text), _) => text.to_owned(),
-        (None, Some(severity)) => {
-            let code = field("code").map(|code| format!(" [{code}]")).unwrap_or_default();
-            format!("{severity}: {}{code}", field("message").unwrap_or_default())
-        }
+    let text = match source {
+        Some(text) => text.to_owned(),
         // A symbol with a `file` has its qualified name in `path`.
-        _ => {
+        None => {
             let name = if field("file").is_some() { field("path") } else { field("name") };
             format!("{} {}", field("kind")?, name?)
         }
@@ -337,19 +342,26 @@ mod tests {
     }
 
     #[test]
-    fn symbols_calls_and_diagnostics_are_places() {
+    fn incomplete_results_and_diagnostics_are_shown_whole() {
+        let text = "0 errors in 1 file (ruff)\npending, so not known yet:\n  a.py: basedpyright\n";
+        assert_eq!(render(text, &json!({ "diagnostics": [] }), None).lines, text.trim_end());
+        let text =
+            "symbols like `a`: none found (ruff)\nnot searched: 1 file, because ty does not run (a.py)\n";
+        assert_eq!(render(text, &json!({ "symbols": [] }), None).lines, text.trim_end());
+    }
+
+    #[test]
+    fn symbols_and_calls_are_places() {
         let details = [
             json!({ "symbols": [{ "path": "A.b", "kind": "method", "line": 3, "file": "a.py" }] }),
             json!({ "types": [{ "name": "A", "kind": "class", "line": 3, "path": "a.py" }] }),
             json!({ "functions": [{ "name": "f", "calls": [{ "path": "a.py", "line": 9, "column": 5, "range": [1, 2], "text": "    f()" }] }] }),
-            json!({ "diagnostics": [{ "path": "a.py", "line": 4, "severity": "error", "code": "E1", "message": "no" }] }),
         ];
         let lines: String = details.iter().map(|it| render("x", it, None).lines).collect();
         expect![[r#"
             a.py:3: method A.b
             a.py:3: class A
             a.py:9:5: f()
-            a.py:4: error: no [E1]
         "#]]
         .assert_eq(&lines);
     }
