@@ -548,7 +548,11 @@ fn a_proxy_asks_with_its_own_keys() {
         );
         assert_eq!(server.received().len(), 2);
         let refused = by_hand(&url, "bearer a-token-of-the-proxy", "[]");
-        assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("not a JSON object"), "{refused}");
+        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+        check_output(
+            refused.lines().last().unwrap_or_default(),
+            &expect![[r#"{"error":{"message":"the request is not a JSON object"}}"#]],
+        );
         proxy.kill().expect("the process can be killed");
         proxy.wait().expect("the process has ended");
     });

@@ -200,7 +200,15 @@ fn a_real_server_renames_in_unsaved_text() {
     });
     let said = sandbox.tool("lsp", &rename);
     let said = said.ok();
-    assert!(said.contains("+    def twirl(self)") && said.contains("+Widget().twirl()"), "{said}");
+    let added: Vec<&str> = said.lines().filter(|line| line.starts_with('+')).collect();
+    check_output(
+        &added.join("\n"),
+        &expect![[r#"
+        +++ b/core.py
+        +    def twirl(self) -> int:
+        +++ b/use.py
+        +Widget().twirl()"#]],
+    );
     // Unsaved typing breaks the callers of the symbol.
     let from = editor.text(&file).find("spin").expect("it is there");
     editor.replace(&file, from..from + 4, "turn");

@@ -3,11 +3,12 @@
 //! Reads see unsaved typing, an edit follows it or is refused, and neither side overwrites the
 //! other. The agent is `pilcrow` in a shell, whose calls the editor's own server carries out.
 
+use expect_test::expect;
 use tests::batch::View;
 use tests::editors::neovim::Setup;
 use tests::editors::{Neovim, PATIENCE, VsCode, alone};
 use tests::sandbox::Ran;
-use tests::{Sandbox, wait_for};
+use tests::{Sandbox, check_output, line_with, wait_for};
 
 /// Actions that both editors support.
 trait OpenEditor {
@@ -154,7 +155,7 @@ fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     editor.wait_for_text("a.txt", "typing in the line", &now);
     read(sandbox, "a.txt", "mine line 11");
     let refused = edit(sandbox, &view.put("line 11", "agent")).expect(1);
-    assert!(refused.all().contains("mine line 11"), "{refused:?}");
+    check_output(line_with(&refused.all(), "mine"), &expect!["12ps:mine line 11"]);
     editor.wait_for_text("a.txt", "it changes no line", &now);
     let (view, _) = read(sandbox, "a.txt", "mine line 11");
     edit(sandbox, &view.put("mine line 11", "agent and mine")).expect(0);
@@ -171,7 +172,12 @@ fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     sandbox.write("b.txt", "b of another branch\n");
     let (view, _) = read(sandbox, "b.txt", "typed b");
     let refused = edit(sandbox, &view.put("typed b", "edited")).expect(1);
-    assert!(refused.all().contains("another program changed"), "{refused:?}");
+    check_output(
+        line_with(&refused.all(), "b.txt"),
+        &expect![
+            "<sandbox>/the project/b.txt cannot be written: another program changed the file; reload it in the editor, or save it to keep the editor's text"
+        ],
+    );
     editor.wait_for_text("b.txt", "no file changes", "typed b\n");
     assert_eq!(sandbox.read("b.txt"), "b of another branch\n");
     editor.reload("b.txt");
@@ -305,7 +311,12 @@ fn bare_neovim_retries_or_reports_a_dropped_edit() {
     let (view, _) = read(&sandbox, "a.txt", "due");
     neovim.lua("_G.races = 100; return true");
     let refused = edit(&sandbox, &view.put("due", "tre")).expect(1);
-    assert!(refused.all().contains("reported the edit as applied, but did not apply it"), "{refused:?}");
+    check_output(
+        line_with(&refused.all(), "applied"),
+        &expect![
+            "the editor did not apply the edit of <sandbox>/the project/a.txt; all changes were reverted: <sandbox>/the project/a.txt: unchanged (refused: the editor reported the edit as applied, but did not apply it)"
+        ],
+    );
     neovim.wait_for_text(
         "a.txt",
         "only the typed text",

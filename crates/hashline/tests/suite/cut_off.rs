@@ -70,7 +70,7 @@ fn placeholder_rows_are_refused() {
 #[test]
 fn pasted_rows_must_be_the_replaced_lines() {
     let error = Patch::parse("[f#3F2A]\nPUT 2..=3:\n3cq:B\n4xx:C\n").unwrap_err().to_string();
-    assert!(error.contains("at line 3") && error.contains("lines at 2"), "{error}");
+    expect!["line 3 of the patch: the pasted rows begin at line 3, the replaced lines at 2; write the body as `+` rows"].assert_eq(&error);
     assert!(Patch::parse("[f#3F2A]\nPUT 2..=3:\n2cq:B\n3xx:C\n").is_ok());
     // Inserted rows have no numbers of their own.
     assert!(Patch::parse("[f#3F2A]\nPUT >2:\n7cq:B\n8xx:C\n").is_ok());
