@@ -65,7 +65,8 @@ const WRAPPERS: &[Wrapper] = &[
         0,
     ),
     wrapper(&["exec"], &["-a"], 0),
-    wrapper(&["time"], &["-f", "-o", "--format", "--output"], 0),
+    // The keyword `time` accepts assignments.
+    Wrapper { names: &["time"], valued: &["-f", "-o", "--format", "--output"], operands: 0, assigns: true },
     wrapper(&["pkexec", "run0"], &["-u", "--user"], 0),
     wrapper(&["nice", "ionice", "chrt"], &["-n", "-c", "-p", "--adjustment", "--class", "--classdata"], 0),
     wrapper(&["stdbuf"], &["-i", "-o", "-e", "--input", "--output", "--error"], 0),

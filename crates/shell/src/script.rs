@@ -19,6 +19,9 @@ const MAX_COMMANDS: usize = 4_000;
 /// Maximum length of a script, in bytes.
 const MAX_LENGTH: usize = 64 << 10;
 
+/// Words that begin a compound command.
+const COMPOUND: [&str; 8] = ["{", "if", "while", "until", "for", "case", "select", "function"];
+
 /// Standard input of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Input {
@@ -132,13 +135,24 @@ struct CommandContext {
 /// Reads the commands of `text`, run in the directory `cwd` with `variables`.
 pub(super) fn read(text: &str, cwd: &str, variables: Variables) -> Script {
     let mut script = Script { variables, cwd: cwd.to_owned(), ..Script::default() };
-    script.source(text);
+    script.source(text, &CommandContext::default());
     script
 }
 
 impl Script {
     /// Adds the commands of `text`.
-    fn source(&mut self, text: &str) {
+    ///
+    /// They inherit the standard input of `context`.
+    fn source(&mut self, text: &str, context: &CommandContext) {
+        self.parse(text, context);
+        // The grammar joins a line that begins with a backslash to the line before. In a string the
+        // backslash may matter, so the text is read in both forms.
+        if let Some(text) = without_leading_backslashes(text) {
+            self.parse(&text, context);
+        }
+    }
+
+    fn parse(&mut self, text: &str, context: &CommandContext) {
         if text.len() > MAX_LENGTH || self.nested >= MAX_NESTED || self.commands.len() >= MAX_COMMANDS {
             self.doubt("a script too long or too deeply nested to analyse");
             return;
@@ -161,7 +175,7 @@ impl Script {
         if hides_substitution(tree.root_node(), &text) {
             self.doubt("a substitution that the grammar does not parse");
         }
-        self.node(tree.root_node(), &text, &CommandContext::default());
+        self.node(tree.root_node(), &text, context);
         self.fed(before);
         self.nested -= 1;
     }
@@ -290,8 +304,12 @@ impl Script {
     }
 
     /// Adds a redirection without a command, which empties or creates the file.
+    ///
+    /// Words that the grammar attributes to the redirection are a command.
     fn bare(&mut self, context: &CommandContext) {
-        if !context.redirects.is_empty() {
+        if !context.more.is_empty() {
+            self.add(Vec::new(), context);
+        } else if !context.redirects.is_empty() {
             self.add(vec![Word::known(":")], context);
         }
     }
@@ -335,9 +353,10 @@ impl Script {
                 context.more.extend(raws.flat_map(|raw| word::words(&raw, &self.variables)));
             }
             "herestring_redirect" => {
-                let parts = children(node);
-                let raw = parts.iter().find(|it| it.kind() != "file_descriptor").map(|it| text(*it, src));
-                context.input = Input::Text(word::value(raw.unwrap_or_default(), &self.variables));
+                let mut parts = children(node);
+                parts.retain(|it| it.kind() != "file_descriptor");
+                let raw = joined(&parts, src).into_iter().next().unwrap_or_default();
+                context.input = Input::Text(word::value(&raw, &self.variables));
             }
             "heredoc_redirect" => {
                 let mut literal = false;
@@ -397,7 +416,7 @@ impl Script {
         if let Some(alias) = alias {
             // An alias may name itself; deeper it means the program.
             let kept = std::mem::take(&mut self.aliases);
-            self.source(&alias);
+            self.source(&alias, &CommandContext::default());
             self.aliases = kept;
         }
     }
@@ -410,6 +429,10 @@ impl Script {
             let (input, redirects) = (context.input.clone(), context.redirects.clone());
             let cwd = self.cwd.clone();
             let command = Command { words: words.clone(), input, redirects, cwd, ..Command::default() };
+            // The grammar parses the keywords `time` and `coproc` as programs.
+            if COMPOUND.contains(&name.text.as_str()) || command.name() == "coproc" {
+                self.doubt("a compound command that the grammar does not parse");
+            }
             if !name.is_known() {
                 self.doubt(&format!("the command `{}`, whose name is unknown", command.shown()));
             }
@@ -425,7 +448,7 @@ impl Script {
                 self.written.extend(paths.collect::<Vec<_>>());
             }
             self.commands.push(command);
-            scripts.iter().for_each(|script| self.nest(script));
+            scripts.iter().for_each(|script| self.nest(script, Input::None));
             match inner {
                 Inner::None => return,
                 Inner::Command(next) => words = next,
@@ -440,7 +463,7 @@ impl Script {
                     return;
                 }
                 Inner::Script(script) => {
-                    self.nest(&script);
+                    self.nest(&script, context.input.clone());
                     return;
                 }
             }
@@ -484,14 +507,14 @@ impl Script {
     }
 
     /// Analyses a script in a word.
-    fn nest(&mut self, script: &Word) {
+    fn nest(&mut self, script: &Word, input: Input) {
         if !script.is_known() {
             self.doubt(&format!("the script `{}`, which is partly unknown", script.shown()));
         }
         // Unknown parts are represented by a variable without a value.
         let text = script.text.replace(UNKNOWN, "${_unknown}");
         let cwd = self.cwd.clone();
-        self.source(&text);
+        self.source(&text, &CommandContext { input, ..CommandContext::default() });
         self.cwd = cwd;
     }
 
@@ -554,7 +577,7 @@ impl Script {
             }
             self.commands[at].is_fed = true;
         }
-        scripts.iter().for_each(|script| self.nest(script));
+        scripts.iter().for_each(|script| self.nest(script, Input::None));
     }
 
     /// Records the values of variables anywhere in the script.
@@ -577,6 +600,10 @@ impl Script {
                     self.influenced(influence::of_assignment(text(name, src), &value.text));
                     self.variables.set(text(name, src), value);
                 }
+            }
+            // `$((a); b)` is a command in a subshell of a substitution.
+            "arithmetic_expansion" if text(node, src).contains([';', '\n']) => {
+                self.doubt("a substitution that the grammar does not parse");
             }
             "test_command"
             | "arithmetic_expansion"
@@ -609,6 +636,26 @@ impl Script {
         }
         children(node).into_iter().for_each(|child| self.assignments(child, src, depth + 1));
     }
+}
+
+/// Removes backslashes that begin lines and escape a character; `None` if there is none.
+fn without_leading_backslashes(text: &str) -> Option<String> {
+    let leads = |line: &str| line.trim_start().starts_with('\\') && line.trim_start().len() > 1;
+    text.lines().skip(1).any(leads).then(|| {
+        let lines = text.lines().enumerate();
+        let lines =
+            lines.map(
+                |(at, line)| if at > 0 && leads(line) { line.replacen('\\', "", 1) } else { line.to_owned() },
+            );
+        lines.collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// Whether the quotes of `node` are text: between double quotes, or in a here-document.
+fn is_literal_quote(node: Node<'_>) -> bool {
+    let around = std::iter::successors(node.parent(), |node| node.parent()).map(|node| node.kind());
+    let outer = around.take_while(|kind| !matches!(*kind, "command_substitution" | "process_substitution"));
+    outer.into_iter().any(|kind| matches!(kind, "string" | "translated_string" | "heredoc_body"))
 }
 
 /// Replaces a non-ASCII character right after `{`, `{1` and `{1..2`.
@@ -685,6 +732,7 @@ fn hides_substitution(root: Node<'_>, src: &str) -> bool {
     let mut shown = std::collections::HashSet::new();
     let mut silent: Vec<std::ops::Range<usize>> = Vec::new();
     let mut quoted: Vec<std::ops::Range<usize>> = Vec::new();
+    let (mut nests, mut hides) = (false, false);
     let mut waiting = vec![root];
     while let Some(node) = waiting.pop() {
         let range = node.byte_range();
@@ -695,14 +743,23 @@ fn hides_substitution(root: Node<'_>, src: &str) -> bool {
                     quoted.push(range);
                 }
             }
+            "arithmetic_expansion" => {
+                shown.insert(range.start);
+            }
+            "raw_string" | "ansi_c_string" if is_literal_quote(node) => {}
             "raw_string" | "ansi_c_string" | "comment" => silent.push(range),
             "heredoc_redirect" => {
                 let parts = children(node);
                 let literal = parts
                     .iter()
                     .any(|it| it.kind() == "heredoc_start" && text(*it, src).contains(['\'', '"', '\\']));
-                let body = parts.iter().find(|it| it.kind() == "heredoc_body").filter(|_| literal);
-                silent.extend(body.map(|it| it.byte_range()));
+                let body = parts.iter().find(|it| it.kind() == "heredoc_body");
+                // A here-document in a substitution of another is parsed as text of the outer one.
+                nests |= !literal && body.is_some_and(|it| text(*it, src).contains("<<"));
+                // The grammar finds no text after a line such as `cat <<E && # why`.
+                let before_comment = src[range.start..].lines().next().and_then(|line| line.split_once('#'));
+                hides |= before_comment.is_some_and(|(line, _)| line.trim_end().ends_with(['&', '|']));
+                silent.extend(body.filter(|_| literal).map(|it| it.byte_range()));
             }
             _ => {}
         }
@@ -710,12 +767,14 @@ fn hides_substitution(root: Node<'_>, src: &str) -> bool {
         waiting.extend(node.named_children(&mut cursor));
     }
     let bytes = src.as_bytes();
-    let opens =
-        |at: usize| bytes[at] == b'`' || (bytes[at..].starts_with(b"$(") && !bytes[at..].starts_with(b"$(("));
-    (0..bytes.len()).filter(|at| opens(*at) && !shown.contains(at)).any(|at| {
-        let slashes = bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
-        let is_in = |ranges: &[std::ops::Range<usize>]| ranges.iter().any(|range| range.contains(&at));
-        let is_escaped = slashes % 2 == 1 && !(bytes[at] == b'`' && is_in(&quoted));
-        !is_escaped && !is_in(&silent)
-    })
+    let opens = |at: usize| bytes[at] == b'`' || bytes[at..].starts_with(b"$(");
+    let opened: Vec<usize> = (0..bytes.len()).filter(|at| opens(*at)).collect();
+    hides
+        || nests && !opened.is_empty()
+        || opened.into_iter().filter(|at| !shown.contains(at)).any(|at| {
+            let slashes = bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+            let is_in = |ranges: &[std::ops::Range<usize>]| ranges.iter().any(|range| range.contains(&at));
+            let is_escaped = slashes % 2 == 1 && !(bytes[at] == b'`' && is_in(&quoted));
+            !is_escaped && !is_in(&silent)
+        })
 }

@@ -12,6 +12,11 @@ pub(super) const UNKNOWN: char = '\0';
 /// Maximum number of words from one brace expansion.
 const MAX_BRACES: usize = 64;
 
+/// Maximum length of a value, in bytes. A longer one is unknown.
+const MAX_VALUE: usize = 16 << 10;
+/// Maximum number of scripts whose output is part of a word.
+const MAX_SCRIPTS: usize = 64;
+
 /// A word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Word {
@@ -188,13 +193,15 @@ struct Reader<'a> {
     variables: &'a Variables,
     done: Vec<Word>,
     current: Word,
+    /// Total length of the expanded values, in bytes.
+    length: usize,
     /// Whether there is a word, even if it is empty.
     is_word: bool,
 }
 
 impl<'a> Reader<'a> {
     fn new(raw: &'a str, variables: &'a Variables) -> Self {
-        Self { raw, at: 0, variables, done: Vec::new(), current: Word::default(), is_word: false }
+        Self { raw, at: 0, variables, done: Vec::new(), current: Word::default(), length: 0, is_word: false }
     }
 
     fn finish(mut self, out: &mut Vec<Word>) {
@@ -297,8 +304,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds the result of an expansion; if unquoted, its spaces split.
-    fn put(&mut self, value: Word, splits: bool) {
-        self.current.scripts.extend(value.scripts);
+    fn put(&mut self, mut value: Word, splits: bool) {
+        for script in value.scripts {
+            if self.current.scripts.len() < MAX_SCRIPTS && !self.current.scripts.contains(&script) {
+                self.current.scripts.push(script);
+            }
+        }
+        self.length += value.text.len();
+        if self.length > MAX_VALUE {
+            value.text = UNKNOWN.to_string();
+        }
         if !splits {
             self.current.text.push_str(&value.text);
             return;

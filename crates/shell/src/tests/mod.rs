@@ -140,6 +140,11 @@ fn dangers_that_a_word_search_misses_are_found() {
         "rm / -rf",
         "rm --rec --force /",
         "ls\nrm -rf /",
+        "ls\n\\rm -rf /",
+        "if true; then\n  \\rm -rf /\nfi",
+        "time A=1 rm -rf /",
+        "2>&1 2>&1 rm -rf / 2>&1",
+        "eval bash <<E\nrm -rf /\nE",
         "ls & rm -rf /",
         "! rm -rf /",
         "time rm -rf /",
@@ -242,6 +247,12 @@ fn an_unknown_part_is_described_by_its_worst_reading() {
     doubts("echo 'unclosed; rm -rf /", "critical: recursive delete");
     doubts("echo 'unclosed", "any command");
     doubts("if then fi ) (", "any command");
+    doubts(": \"${x:-'$(rm -rf /)'}\"", "any command");
+    doubts("cat <<E\n${x:-'$(rm -rf /)'}\nE", "any command");
+    doubts("cat <<E && # it's\ncat <<E\nx\nE\nrm -rf /\nx\nE", "any command");
+    doubts("time { rm -rf /; }", "any command");
+    doubts("coproc { rm -rf /; }", "any command");
+    doubts("echo $(((1)); rm -rf /)", "any command");
     doubts(&"(".repeat(3_000), "any command");
     doubts(&format!("echo {}", "x".repeat(70_000)), "any command");
     doubts(&format!("{}rm -rf /", "eval ".repeat(40)), "any command");
@@ -304,6 +315,28 @@ fn read_only_command_lines_are_recognized() {
     ] {
         assert!(may_write(line), "{line}");
     }
+}
+
+#[test]
+fn doubled_variables_stay_bounded_and_in_doubt() {
+    let doubled = |first: &str, times: usize| {
+        let doublings: String = ('a'..='z')
+            .take(times)
+            .zip('b'..='z')
+            .map(|(from, to)| format!("{to}=${from}${from}${from}${from}; "))
+            .collect();
+        format!("a='{first}'; {doublings}")
+    };
+    let begun = std::time::Instant::now();
+    doubts(&format!("{} $u x", doubled("xx", 20)), "any command");
+    for first in ["xx", "$(rm x)", "rm -rf / "] {
+        doubts(&format!("{} eval \"$u\"", doubled(first, 20)), "any command");
+    }
+    judge(&"a=$a$a$a$a;".repeat(2_000), &surroundings());
+    judge(&format!("a={}; echo {}", "x".repeat(30_000), "$a".repeat(10_000)), &surroundings());
+    judge(&format!("echo {}", "{a,b}".repeat(2_000)), &surroundings());
+    // Without bounds these need minutes or gigabytes.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 /// Spellings of a word that a shell reads as the same.
