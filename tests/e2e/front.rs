@@ -125,6 +125,21 @@ fn a_panic_fails_only_its_request() {
 }
 
 #[test]
+fn parameters_of_a_wrong_type_end_nothing() {
+    let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    let mut editor = Editor::start(&sandbox);
+    for method in ["workspace/didChangeConfiguration", "workspace/didChangeWorkspaceFolders", "x/unknown"] {
+        for params in [json!([1]), json!({"settings": "x", "event": 3}), json!({"settings": {"pilcrow": [0]}})] {
+            editor.notify(method, params);
+        }
+    }
+    let file = uri(&sandbox, "a.txt");
+    editor.open(&file, "plaintext", "a\n");
+    editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
+    editor.shut_down();
+}
+
+#[test]
 fn the_end_of_input_ends_every_process() {
     let (sandbox, scripted) = silent();
     let (mut editor, _) = busy(&sandbox, &scripted, |_| {});

@@ -317,6 +317,30 @@ fn ranges_and_files_are_formatted_in_one_edit() {
 }
 
 #[test]
+fn a_raw_request_that_may_run_programs_needs_exec() {
+    let (mut sandbox, scripted) = project(
+        json!({"executeCommandProvider": {"commands": ["x.run_tests"]}}),
+        json!({"workspace/executeCommand": [[{"result": null}]], "textDocument/foldingRange": [[{"result": []}]]}),
+    );
+    let request = |method: &str, params: &Value| json!({"action": "request", "method": method, "params": params.to_string(), "file": "a.py"});
+    let run = request("workspace/executeCommand", &json!({"command": "x.run_tests", "arguments": []}));
+    let fold = request("textDocument/foldingRange", &json!({}));
+    for (variable, value) in [("PILCROW_EXEC_ENABLED", "off"), ("PILCROW_POLICY_MODE", "strict")] {
+        sandbox.variables.insert(variable.to_owned(), value.to_owned());
+        sandbox.tool("lsp", &run).fails("denied");
+        sandbox.tool("lsp", &request("x/unknown", &json!({}))).fails("denied");
+        sandbox.tool("lsp", &fold).ok();
+        sandbox.variables.remove(variable);
+    }
+    assert_eq!(scripted.got("workspace/executeCommand"), 0);
+    sandbox.tool("lsp", &run).ok();
+    assert_eq!(scripted.got("workspace/executeCommand"), 1);
+    // A file in the parameters is judged as any other.
+    let key = json!({"textDocument": {"uri": "file:///root/.ssh/id_ed25519"}});
+    sandbox.tool("lsp", &request("textDocument/foldingRange", &key)).fails("denied");
+}
+
+#[test]
 fn raw_requests_status_and_restart_work() {
     let (sandbox, scripted) = project(
         json!({"hoverProvider": true, "executeCommandProvider": {"commands": ["x.y"]}}),

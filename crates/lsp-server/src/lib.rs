@@ -188,11 +188,11 @@ impl Handler for Server {
                 connection.tracker.spawn(begin(Arc::clone(connection)));
             }
             "workspace/didChangeConfiguration" => {
-                let settings = params()["settings"]["pilcrow"].take();
+                let settings = params()["settings"]["pilcrow"].clone();
                 connection.tracker.spawn(configure(Arc::clone(connection), Some(settings)));
             }
             "workspace/didChangeWorkspaceFolders" => {
-                let event = params()["event"].take();
+                let event = params()["event"].clone();
                 let (added, removed) =
                     (initialize::folder_paths(&event["added"]), initialize::folder_paths(&event["removed"]));
                 connection.projects.change_folders(&added, &removed);

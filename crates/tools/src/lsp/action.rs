@@ -184,7 +184,7 @@ pub(super) fn writes(args: &Value) -> Writes {
 }
 
 /// Whether the answer to a method changes nothing by itself.
-fn only_reads(method: &str) -> bool {
+pub(super) fn only_reads(method: &str) -> bool {
     let (scope, name) = method.rsplit_once('/').unwrap_or(("", method));
     scope == "textDocument"
         || name == "resolve"

@@ -7,8 +7,9 @@ use futures_util::future::BoxFuture;
 use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shell::CommandLine;
 
-use super::action::{ActionGroup, ActionSpec, Call, Effect, Takes, question};
+use super::action::{self, ActionGroup, ActionSpec, Call, Effect, Takes, question};
 use super::code_actions::Committer;
 use super::report;
 use crate::search::target::{self, Place};
@@ -134,6 +135,38 @@ async fn reload(call: &Call<'_>, args: &Named) -> Result<ToolResult, Failure> {
     Ok(ToolResult::text(text).with_details(details))
 }
 
+/// Requires the permission to send a request.
+///
+/// Only known methods certainly run no programs. All others need `exec`, as a command of the server
+/// with the method and its parameters as arguments. Files in `params` must be readable.
+async fn permit_request(call: &Call<'_>, args: &Request, params: &Value) -> Result<(), Failure> {
+    let Call { context, cx, .. } = call;
+    let mut waiting = vec![params];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::String(text) => {
+                if let Some(path) = paths::uri_to_path(text).and_then(|path| paths::AbsPath::new(path).ok()) {
+                    cx.permit_read(&path).await?;
+                }
+            }
+            Value::Array(all) => waiting.extend(all),
+            Value::Object(all) => waiting.extend(all.values()),
+            _ => {}
+        }
+    }
+    if action::only_reads(&args.method) {
+        return Ok(());
+    }
+    let program = args.server.clone().unwrap_or_else(|| "language-server".to_owned());
+    let command = CommandLine {
+        program: program.into(),
+        args: vec![args.method.clone(), params.to_string()],
+        env: Vec::new(),
+        cwd: context.workspace.root().clone(),
+    };
+    Ok(cx.permit_run("lsp", &command).await?)
+}
+
 /// Sends any request to a server.
 ///
 /// The policy judges edits that the server sends meanwhile like all others.
@@ -146,6 +179,7 @@ async fn request(call: &Call<'_>, args: &Request) -> Result<ToolResult, Failure>
             Failure::new(ErrorCode::InvalidArguments, format!("`params` is not JSON: {error}"))
         })?,
     };
+    permit_request(call, args, &params).await?;
     let target = match (&args.place.file, &args.place.symbol, args.place.line) {
         (None, None, _) => None,
         (Some(file), None, None) => Some((context.document(file)?, None)),
