@@ -2,7 +2,7 @@
 
 use super::inner;
 use super::places;
-use super::word::UNKNOWN;
+use super::word::{UNKNOWN, Word};
 use super::{CheckContext, Hit};
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
@@ -41,8 +41,10 @@ pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
                             )
                     });
                 if deletes {
-                    let starts: Vec<_> =
-                        args.iter().take_while(|word| !word.text.starts_with(['-', '(', '!'])).collect();
+                    let here = [Word::known(".")];
+                    let starts = args.iter().take_while(|word| !word.text.starts_with(['-', '(', '!']));
+                    let starts: Vec<_> = starts.collect();
+                    let starts = if starts.is_empty() { here.iter().collect() } else { starts };
                     // A predicate limits the match to a part of the directory. Below the workspace
                     // or its parents this is usual.
                     let narrowed = args.iter().any(|word| {

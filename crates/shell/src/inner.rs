@@ -1,7 +1,7 @@
 //! Commands that run other commands given in their arguments.
 
 use super::script::{Command, Input};
-use super::word::{UNKNOWN, Word};
+use super::word::{self, UNKNOWN, Word};
 
 /// Commands and code that a command runs.
 pub(super) enum Inner {
@@ -123,6 +123,9 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
     ("lua", &["-e"]),
     ("awk", &[]),
     ("gawk", &[]),
+    ("mawk", &[]),
+    ("nawk", &[]),
+    ("original-awk", &[]),
     ("osascript", &["-e"]),
     ("Rscript", &["-e"]),
     ("tclsh", &[]),
@@ -244,6 +247,10 @@ pub(super) fn started(command: &Command, code: &str) -> (Vec<Word>, bool) {
                     .push(Word::known(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))),
             }
         }
+    }
+    // `"command" | getline`, `print x | "command"`.
+    if language.ends_with("awk") && code.replace("||", "").contains('|') {
+        lines.extend(code.split('"').skip(1).step_by(2).map(Word::known));
     }
     if matches!(language, "perl" | "ruby" | "php") {
         lines.extend(code.split('`').skip(1).step_by(2).map(Word::known));
@@ -384,15 +391,15 @@ fn is_code_option(text: &str) -> bool {
 pub(super) fn written(command: &Command) -> Option<Word> {
     match command.name() {
         "echo" => {
-            let args = command
-                .args()
-                .iter()
-                .skip_while(|word| matches!(word.text.as_str(), "-n" | "-e" | "-ne" | "-en" | "-E"));
-            Some(join(args))
+            let is_option = |word: &&Word| matches!(word.text.as_str(), "-n" | "-e" | "-ne" | "-en" | "-E");
+            let escapes = command.args().iter().take_while(is_option).any(|word| word.text.contains('e'));
+            let text = join(command.args().iter().skip_while(is_option));
+            Some(if escapes { Word { text: word::unescaped(&text.text), ..text } } else { text })
         }
         "printf" => {
-            let text = join(command.operands());
-            Some(Word { text: text.text.replace("\\n", "\n").replace("%s", " "), ..text })
+            let text = join(command.args().iter().skip_while(|word| word.text == "--"));
+            let filled = text.text.replace("%s", " ").replace("%b", " ");
+            Some(Word { text: word::unescaped(&filled), ..text })
         }
         "cat" | "tee" => match &command.input {
             Input::Text(text) => Some(text.clone()),
@@ -473,6 +480,15 @@ pub(super) fn of(command: &Command) -> Inner {
         "watch" => Inner::Script(join(inner.iter())),
         _ => Inner::Command(inner),
     }
+}
+
+/// The directory in which `env -C` runs its command.
+pub(super) fn directory(command: &Command) -> Option<String> {
+    let args = command.args().iter().map(|word| word.text.as_str());
+    let mut args = args.skip_while(|text| !text.starts_with("-C") && !text.starts_with("--chdir"));
+    let option = args.next().filter(|_| command.name() == "env")?;
+    let attached = option.strip_prefix("--chdir=").or_else(|| option.strip_prefix("-C"));
+    attached.filter(|to| !to.is_empty()).or_else(|| args.next()).map(str::to_owned)
 }
 
 /// The words after a wrapper's own words.

@@ -365,6 +365,8 @@ fn gives_machine(command: &Command) -> bool {
 const VITAL: &[&str] = &["init", "systemd", "launchd", "pilcrow", "sshd", "dbus-daemon"];
 
 fn is_vital(name: &str) -> bool {
+    // With `-f` a pattern names the command line.
+    let name = name.split_whitespace().next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
     VITAL.contains(&name.trim_matches(|c: char| "^$\\.*[]".contains(c)))
 }
 
@@ -510,9 +512,54 @@ fn names_vital(script: &str) -> bool {
     })
 }
 
+/// Programs that do not read the files in their arguments.
+///
+/// All others may read, copy or send the keys of the user.
+const NO_READERS: &[&str] = &[
+    "[",
+    "[[",
+    "basename",
+    "cargo",
+    "cd",
+    "chgrp",
+    "chmod",
+    "chown",
+    "command",
+    "dirname",
+    "du",
+    "echo",
+    "export",
+    "file",
+    "find",
+    "fd",
+    "git",
+    "go",
+    "ls",
+    "make",
+    "mkdir",
+    "npm",
+    "npx",
+    "printf",
+    "pytest",
+    "readlink",
+    "realpath",
+    "rmdir",
+    "ssh",
+    "ssh-add",
+    "ssh-agent",
+    "ssh-copy-id",
+    "ssh-keygen",
+    "stat",
+    "test",
+    "touch",
+    "tree",
+    "type",
+    "which",
+];
+
 /// Programs that read, copy, send or change the files in their arguments.
 ///
-/// An argument of another program may not be a file.
+/// For settings with secrets only these count: an argument of another program may not be a file.
 const READERS: &[&str] = &[
     "cat", "tac", "nl", "less", "more", "head", "tail", "cp", "mv", "scp", "rsync", "tar", "zip", "7z",
     "gzip", "base64", "base32", "xxd", "od", "hexdump", "strings", "sort", "uniq", "cut", "paste", "awk",
@@ -529,7 +576,10 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
             continue;
         }
         let compares = command.name() == "git" && command.args().iter().any(|word| word.text == "--no-index");
-        let reads = compares || READERS.contains(&command.name());
+        let first = command.operands().next().map(|word| word.text.as_str());
+        let stores = command.name() == "git" && first == Some("hash-object");
+        let reads = compares || stores || READERS.contains(&command.name());
+        let may_read = reads || !NO_READERS.contains(&command.name());
         for path in found_and_read(command) {
             if let Some((what, tier)) = secret(cx, &cx.places.absolute(&path, &command.cwd)) {
                 let about = format!("looks for {} ({what}) to read it", path.replace(UNKNOWN, "…"));
@@ -542,8 +592,10 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
         );
         // The first word of a search command is the pattern.
         let pattern = searches.then(|| command.operands().next()).flatten();
-        let words =
-            command.args().iter().filter(|word| reads && !pattern.is_some_and(|it| std::ptr::eq(it, *word)));
+        let words = command
+            .args()
+            .iter()
+            .filter(|word| may_read && !pattern.is_some_and(|it| std::ptr::eq(it, *word)));
         let redirected = command.redirects.iter().map(|it| &it.to);
         let mut done = false;
         let public = |word: &Word| names_no_key(command, word);
@@ -556,7 +608,9 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
             }
             for path in paths_in(word) {
                 let absolute = cx.places.absolute(path, &command.cwd);
-                if let Some((what, tier)) = secret(cx, &absolute) {
+                if let Some((what, tier)) =
+                    secret(cx, &absolute).filter(|(_, tier)| reads || *tier == Tier::High)
+                {
                     report(
                         Hit::of(command, format!("touches {} ({what})", path.replace(UNKNOWN, "…")))
                             .tier(tier),
@@ -575,6 +629,7 @@ fn prints_login(command: &Command) -> bool {
     let words = (operands.next().unwrap_or_default(), operands.next().unwrap_or_default());
     match command.name() {
         "gh" => words == ("auth", "token"),
+        "gpg" | "gpg2" => command.args().iter().any(|word| word.text.starts_with("--export-secret")),
         "gcloud" => words.0 == "auth" && words.1.starts_with("print-"),
         _ => false,
     }
@@ -629,11 +684,10 @@ fn names_no_key(command: &Command, word: &Word) -> bool {
 /// These are the word itself, and the parts after the signs of `-F f=@path`.
 fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
     let text = word.text.as_str();
-    let rest = text
-        .find(['=', '@', ':'])
-        .map(|at| text[at + 1..].trim_start_matches(['@', '=']))
-        .filter(|rest| !rest.is_empty());
-    std::iter::once(text).chain(rest)
+    let parts =
+        text.find(['=', '@', ':']).map(|at| (&text[..at], text[at + 1..].trim_start_matches(['@', '='])));
+    let parts = parts.into_iter().flat_map(|(before, rest)| [before, rest]).filter(|part| !part.is_empty());
+    std::iter::once(text).chain(parts)
 }
 
 fn secret(cx: &CheckContext<'_>, path: &str) -> Option<(&'static str, Tier)> {

@@ -156,7 +156,9 @@ pub struct Surroundings {
 }
 
 /// Maximum number of combinations of values that are analyzed.
-const MAX_READINGS: usize = 16;
+///
+/// If there are more, another analysis treats variables with several values as unknown.
+const MAX_READINGS: usize = 32;
 
 /// Programs that are read-only with any arguments.
 const READ_ONLY_PROGRAMS: &[&str] = &[
@@ -255,9 +257,11 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
             }
         }
         reading += 1;
-        if reading >= script.variables.readings().min(MAX_READINGS) {
+        let readings = script.variables.readings();
+        if variables.hides_several || reading >= readings && readings <= MAX_READINGS {
             break;
         }
+        variables.hides_several = reading >= MAX_READINGS;
     }
     judged.findings.sort_by_key(|finding| (std::cmp::Reverse(finding.tier), !finding.sure));
     judged

@@ -438,9 +438,19 @@ impl Script {
             }
             self.note(&command);
             let inner = inner::of(&command);
+            let directory = inner::directory(&command).map(|to| self.path(&to));
             let mut scripts = self.scripts_of(&command);
             if let Some(code) = inner::code(&command) {
                 scripts.extend(self.started(&command, &code.text.clone()));
+            }
+            if command.name() == "tee"
+                && let Input::Pipe(range) = &command.input
+            {
+                let texts = self.commands[range.clone()].iter().filter_map(inner::written);
+                let paths = command.operands().map(|to| self.path(&to.text)).collect::<Vec<_>>();
+                let pairs = texts.flat_map(|text| paths.iter().map(move |path| (path.clone(), text.clone())));
+                let pairs = pairs.collect::<Vec<_>>();
+                self.written.extend(pairs);
             }
             if let Some(text) = inner::written(&command) {
                 let written = command.redirects.iter().filter(|it| it.writes);
@@ -451,7 +461,15 @@ impl Script {
             scripts.iter().for_each(|script| self.nest(script, Input::None));
             match inner {
                 Inner::None => return,
-                Inner::Command(next) => words = next,
+                Inner::Command(next) => match directory {
+                    None => words = next,
+                    Some(directory) => {
+                        let cwd = std::mem::replace(&mut self.cwd, directory);
+                        self.add(next, &CommandContext { more: Vec::new(), ..context.clone() });
+                        self.cwd = cwd;
+                        return;
+                    }
+                },
                 Inner::Commands(all) => {
                     self.nested += 1;
                     if self.nested < MAX_NESTED {

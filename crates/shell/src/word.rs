@@ -2,7 +2,7 @@
 //!
 //! Parts known only at run time become [`UNKNOWN`].
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Placeholder of unknown text of any length.
 ///
@@ -45,9 +45,11 @@ impl Word {
 /// If a variable has several values, each reading of the script uses another one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
-    values: HashMap<String, Vec<Word>>,
-    /// Index of the value that is used among several.
+    values: BTreeMap<String, Vec<Word>>,
+    /// Number of the combination of values that is used.
     pub reading: usize,
+    /// Whether variables with several values are unknown.
+    pub hides_several: bool,
 }
 
 impl Variables {
@@ -58,14 +60,23 @@ impl Variables {
         }
     }
 
-    /// Number of readings that use every value once.
+    /// Number of combinations of the values.
     pub fn readings(&self) -> usize {
-        self.values.values().map(Vec::len).max().unwrap_or(1)
+        self.values.values().fold(1, |all, values| all.saturating_mul(values.len()))
     }
 
     fn get(&self, name: &str) -> Word {
-        let unknown = || Word::known(UNKNOWN);
-        self.values.get(name).map_or_else(unknown, |values| values[self.reading % values.len()].clone())
+        match self.values.get(name) {
+            None => Word::known(UNKNOWN),
+            Some(values) if values.len() == 1 => values[0].clone(),
+            Some(_) if self.hides_several => Word::known(UNKNOWN),
+            Some(values) => {
+                let before =
+                    self.values.iter().take_while(|(other, _)| other.as_str() < name).map(|(_, it)| it.len());
+                let stride = before.fold(1_usize, usize::saturating_mul);
+                values[self.reading / stride % values.len()].clone()
+            }
+        }
     }
 }
 
@@ -98,6 +109,17 @@ pub(super) fn document(raw: &str, variables: &Variables) -> Word {
     let mut reader = Reader::new(raw, variables);
     reader.double(None);
     reader.current
+}
+
+/// Replaces the escapes of `printf` and `echo -e`.
+pub(super) fn unescaped(text: &str) -> String {
+    let variables = Variables::default();
+    let parts = text.split('\'').map(|part| {
+        let mut reader = Reader::new(part, &variables);
+        reader.ansi();
+        reader.current.text
+    });
+    parts.collect::<Vec<_>>().join("'")
 }
 
 /// Expands each alternative of the first unquoted `{a,b}` into `out`, recursively.
