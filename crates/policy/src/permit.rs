@@ -43,11 +43,17 @@ impl SpawnGrant {
 
     /// Grant for `git cat-file --batch` on `git_dir`, which runs unasked.
     ///
-    /// The command prints objects, and runs neither filters nor hooks of the repository.
+    /// The command prints objects. It runs no filters and no hooks of the repository, and does not
+    /// fetch missing objects, for which the repository's configuration may name a program.
     pub fn for_git_objects(root: &AbsPath, git_dir: &Path) -> (CommandLine, Self) {
-        let args = ["--git-dir", &git_dir.to_string_lossy(), "cat-file", "--batch"].map(str::to_owned);
-        let command =
-            CommandLine { program: "git".into(), args: args.to_vec(), env: Vec::new(), cwd: root.clone() };
+        let git_dir = git_dir.to_string_lossy();
+        let args = ["-c", "protocol.allow=never", "--git-dir", &git_dir, "cat-file", "--batch"];
+        let command = CommandLine {
+            program: "git".into(),
+            args: args.map(str::to_owned).to_vec(),
+            env: vec![("GIT_NO_LAZY_FETCH".to_owned(), "1".to_owned())],
+            cwd: root.clone(),
+        };
         let grant = Self::exactly("git", &command);
         (command, grant)
     }

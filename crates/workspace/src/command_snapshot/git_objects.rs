@@ -204,3 +204,35 @@ pub(super) fn git_files(root: &AbsPath) -> Vec<(PathBuf, Stamp)> {
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_missing_blob_starts_no_program_of_the_project() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let git = |args: &[&str]| {
+            let done = std::process::Command::new("git").current_dir(&root).args(args).output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        };
+        git(&["init", "-q"]);
+        git(&["init", "-q", "--bare", "other"]);
+        let ran = root.join("ran");
+        for (key, value) in [
+            ("remote.origin.url", root.join("other").to_str().unwrap()),
+            ("remote.origin.promisor", "true"),
+            ("remote.origin.uploadpack", &format!("touch {};", ran.display())),
+            ("extensions.partialClone", "origin"),
+            ("core.repositoryformatversion", "1"),
+        ] {
+            git(&["config", key, value]);
+        }
+        let (processes, root) = (Processes::new(None), AbsPath::new(&root).unwrap());
+        let blobs = BTreeSet::from([[7; 20]]);
+        assert!(ask_git(&root, &root.as_path().join(".git"), blobs, &processes).await.is_empty());
+        assert!(!ran.exists());
+        processes.end_all(Duration::from_secs(5)).await;
+    }
+}
