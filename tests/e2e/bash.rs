@@ -69,6 +69,19 @@ fn dangerous_commands_are_denied_even_with_yes() {
 }
 
 #[test]
+fn no_tool_writes_pilcrows_own_settings() {
+    let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    let own = sandbox.home().join("config/config.toml");
+    let rule = json!({"path": own.display().to_string(), "content": "policy.mode = 'permissive'\n"});
+    sandbox.tool("write", &rule).fails("denied");
+    let line = format!("echo \"policy.mode = 'permissive'\" > '{}'", own.display());
+    sandbox.tool("bash", &json!({ "command": line })).fails("denied");
+    let line = format!("cp a.txt '{}'", own.display());
+    sandbox.tool("bash", &json!({ "command": line })).fails("denied");
+    assert!(!own.exists());
+}
+
+#[test]
 fn a_run_denied_before_its_start_is_audited() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     let script = sandbox.beside("script.jsonl");

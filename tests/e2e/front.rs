@@ -129,7 +129,9 @@ fn parameters_of_a_wrong_type_end_nothing() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     let mut editor = Editor::start(&sandbox);
     for method in ["workspace/didChangeConfiguration", "workspace/didChangeWorkspaceFolders", "x/unknown"] {
-        for params in [json!([1]), json!({"settings": "x", "event": 3}), json!({"settings": {"pilcrow": [0]}})] {
+        for params in
+            [json!([1]), json!({"settings": "x", "event": 3}), json!({"settings": {"pilcrow": [0]}})]
+        {
             editor.notify(method, params);
         }
     }

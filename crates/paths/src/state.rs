@@ -81,6 +81,14 @@ impl Homes {
         Self::from(|name| std::env::var_os(name))
     }
 
+    /// The directories of this Pilcrow, as spelled and with links resolved.
+    pub fn own_directories(&self) -> Vec<AbsPath> {
+        let Self { config, state, data, cache, run } = self;
+        let kept = [state, data, cache, run].map(|directory| directory.path().clone());
+        let spelled = std::iter::once(config.clone()).chain(kept);
+        spelled.flat_map(|directory| [crate::canonical_existing(&directory), directory]).collect()
+    }
+
     fn from(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, StateError> {
         let absolute = |name: &str| variable(name).filter(|value| !value.is_empty()).and_then(AbsPath::new);
         if variable("PILCROW_HOME").is_some_and(|value| !value.is_empty()) {

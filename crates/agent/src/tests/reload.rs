@@ -58,15 +58,8 @@ async fn a_reload_applies_from_the_next_turn_and_is_reported() {
 async fn limits_policy_and_model_reload_between_turns() {
     let directory = tempfile::tempdir().unwrap();
     let root = paths::AbsPath::new(directory.path().canonicalize().unwrap()).unwrap();
-    let policy = policy::Policy::new(policy::PolicyOptions {
-        mode: policy::Mode::Prompt,
-        yes: false,
-        rules: Vec::new(),
-        exec: policy::ExecOptions::default(),
-        trust: policy::TrustStore::new(paths::StateDir::new(root.join("state"))),
-        root,
-        state: None,
-    });
+    let trust = policy::TrustStore::new(paths::StateDir::new(root.join("state")));
+    let policy = policy::Policy::new(policy::PolicyOptions::new(trust, root));
     let named = |name: &str| {
         tool(name, |_, cx| {
             Box::pin(async move {

@@ -1,7 +1,7 @@
 //! Readable paths, and the settings recorded in the session file.
 
 use paths::{AbsPath, StateDir};
-use policy::{ExecOptions, Mode, Policy, PolicyOptions, TrustStore};
+use policy::{Policy, PolicyOptions, TrustStore};
 
 use super::*;
 use crate::store::{LoadedSession, SessionStore};
@@ -29,15 +29,7 @@ fn looking() -> Arc<dyn Tool> {
 }
 
 fn policy(root: AbsPath, state: AbsPath) -> Arc<Policy> {
-    Arc::new(Policy::new(PolicyOptions {
-        mode: Mode::Prompt,
-        yes: false,
-        rules: Vec::new(),
-        exec: ExecOptions::default(),
-        trust: TrustStore::new(StateDir::new(state)),
-        root,
-        state: None,
-    }))
+    Arc::new(Policy::new(PolicyOptions::new(TrustStore::new(StateDir::new(state)), root)))
 }
 
 /// Changes the policy before the second turn.

@@ -85,6 +85,7 @@ impl Project {
             exec: config.values.exec.options(),
             trust,
             root: workspace.root().clone(),
+            own: homes.own_directories(),
             state: Some(workspace.state().clone()),
         });
         let policy = Arc::new(policy.allowing_reads(&[tools::Shell::outputs(&workspace)]));

@@ -42,7 +42,7 @@ impl Policy {
     pub(super) fn judge_resolved(&self, capability: Capability, path: &AbsPath) -> Judged {
         let root = &self.options.root;
         let shown = self.shown(path);
-        let protection = protection(path, root);
+        let protection = protection(path, root, &self.options.own);
         let own = |rule: &&Rule| match &protection {
             Some(it) => rule.decision == Decision::Deny || rule.spells(it.name.as_deref()),
             None => true,
@@ -124,7 +124,8 @@ impl Policy {
 
     pub(super) fn protected(&self, path: &AbsPath) -> Option<Protection> {
         let root = &self.options.root;
-        protection(path, root).or_else(|| protection(&canonical(path), root))
+        protection(path, root, &self.options.own)
+            .or_else(|| protection(&canonical(path), root, &self.options.own))
     }
 
     /// The decision of the rule that `look` finds, else `default`.

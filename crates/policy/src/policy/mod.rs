@@ -71,6 +71,8 @@ pub struct PolicyOptions {
     pub exec: ExecOptions,
     pub trust: TrustStore,
     pub root: AbsPath,
+    /// Pilcrow's own directories, which its tools do not write.
+    pub own: Vec<AbsPath>,
     /// The workspace's state for remembered answers and the audit log, if kept.
     pub state: Option<StateDir>,
 }
@@ -96,7 +98,8 @@ impl PolicyOptions {
     /// The defaults for a workspace: mode `prompt`, no rules, no state.
     pub fn new(trust: TrustStore, root: AbsPath) -> Self {
         let exec = ExecOptions::default();
-        Self { mode: Mode::default(), yes: false, rules: Vec::new(), exec, trust, root, state: None }
+        let (mode, rules, own) = (Mode::default(), Vec::new(), Vec::new());
+        Self { mode, yes: false, rules, exec, trust, root, own, state: None }
     }
 }
 
@@ -295,7 +298,7 @@ impl Policy {
     ///
     /// Cheap, and not in the audit log.
     pub fn may_read(&self, path: &AbsPath) -> bool {
-        let is_plain = protection(path, &self.options.root).is_none();
+        let is_plain = protection(path, &self.options.root, &self.options.own).is_none();
         // An unprotected file may be read unless a rule forbids it.
         let is_ruled = |rules: &[Rule]| {
             rules.iter().any(|rule| rule.capability == Capability::Read && rule.decision != Decision::Allow)

@@ -27,7 +27,21 @@ impl Protection {
 }
 
 /// The protection of `path`, links resolved, if any.
-pub(crate) fn protection(path: &AbsPath, root: &AbsPath) -> Option<Protection> {
+///
+/// `own` are Pilcrow's directories: rules, trust and permissions must not come from its tools.
+pub(crate) fn protection(path: &AbsPath, root: &AbsPath, own: &[AbsPath]) -> Option<Protection> {
+    if let Some(own) = own
+        .iter()
+        .find(|own| path.starts_with(own) || own.starts_with(path) && path.starts_with(root) && path != root)
+    {
+        let what = "Pilcrow's own settings and state";
+        return Some(Protection {
+            what,
+            name: Some(own.to_string()),
+            read: Decision::Ask,
+            write: Decision::Deny,
+        });
+    }
     if let Some((kind, name)) = sensitive_name(path, root) {
         let (read, write) = match kind {
             Sensitive::Credentials => (Decision::Deny, Decision::Deny),
@@ -53,10 +67,22 @@ mod tests {
     #[test]
     fn paths_outside_are_protected_and_keys_stay_keys() {
         let root = AbsPath::new("/home/me/w").unwrap();
-        let outside = protection(&AbsPath::new("/home/me/other/a.rs").unwrap(), &root).unwrap();
+        let protection = |path: &str| protection(&AbsPath::new(path).unwrap(), &root, &[]);
+        let outside = protection("/home/me/other/a.rs").unwrap();
         assert_eq!((outside.name, outside.write), (None, Decision::Deny));
-        let key = protection(&AbsPath::new("/home/me/.ssh/id_rsa").unwrap(), &root).unwrap();
+        let key = protection("/home/me/.ssh/id_rsa").unwrap();
         assert_eq!((key.what, key.read), ("keys and logins", Decision::Deny));
-        assert!(protection(&root, &root).is_none());
+        assert!(protection("/home/me/w").is_none());
+    }
+
+    #[test]
+    fn own_directories_need_a_rule_that_names_them() {
+        let [root, own] = ["/home/me", "/home/me/.config/pilcrow"].map(|path| AbsPath::new(path).unwrap());
+        let of = |path: &str| protection(&AbsPath::new(path).unwrap(), &root, std::slice::from_ref(&own));
+        for path in ["/home/me/.config/pilcrow/config.toml", "/home/me/.config/pilcrow", "/home/me/.config"] {
+            let found = of(path).unwrap();
+            assert_eq!((found.write, found.name), (Decision::Deny, Some(own.to_string())), "{path}");
+        }
+        assert!(of("/home/me/.config/other/a.toml").is_none() && of("/home/me").is_none());
     }
 }

@@ -234,7 +234,7 @@ impl Policy {
                 return Judged { decision, reason, untrusted: None };
             };
             let about = |path: &AbsPath| {
-                protection(path, root).is_some()
+                protection(path, root, &self.options.own).is_some()
                     || self
                         .decide(
                             |rules| rules::for_path(rules, capability, path, root),
@@ -250,7 +250,7 @@ impl Policy {
             // Temporary directories are open to all programs, unless a rule denies them.
             let is_temporary = |path: &AbsPath| {
                 TEMPORARY.iter().any(|directory| path.as_path().starts_with(directory))
-                    && protection(path, root).is_some_and(|it| it.name.is_none())
+                    && protection(path, root, &self.options.own).is_some_and(|it| it.name.is_none())
             };
             if is_temporary(&path) && is_temporary(&canonical(&path)) {
                 let own = |rule: &&Rule| rule.decision == Decision::Deny || rule.spells(None);

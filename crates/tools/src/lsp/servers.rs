@@ -145,7 +145,7 @@ async fn permit_request(call: &Call<'_>, args: &Request, params: &Value) -> Resu
     while let Some(value) = waiting.pop() {
         match value {
             Value::String(text) => {
-                if let Some(path) = paths::uri_to_path(text).and_then(|path| paths::AbsPath::new(path).ok()) {
+                if let Some(path) = paths::uri_to_path(text).and_then(paths::AbsPath::new) {
                     cx.permit_read(&path).await?;
                 }
             }
