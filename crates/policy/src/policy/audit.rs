@@ -1,6 +1,7 @@
 //! The audit log `audit.jsonl` of a workspace: a JSON line per question and denial.
 //!
-//! `docs/formats/audit.md` describes the lines. A write error is logged and stops nothing.
+//! `docs/formats/audit.md` describes the lines. After a write error, commands that must be
+//! audited are refused.
 
 use paths::StateDir;
 use serde::Serialize;
@@ -73,8 +74,9 @@ impl Audit {
         Self { state, redactor: std::sync::OnceLock::new() }
     }
 
-    pub(crate) fn record(&self, decided: Decided<'_>) {
-        let Some(state) = &self.state else { return };
+    /// Writes a row; the error is the reason why it was not written.
+    pub(crate) fn record(&self, decided: Decided<'_>) -> Result<(), String> {
+        let Some(state) = &self.state else { return Ok(()) };
         let redactor = self.redactor.get_or_init(Redactor::from_env);
         let mut decided = decided;
         for subject in &mut decided.subject {
@@ -88,8 +90,8 @@ impl Audit {
             bytes.push(b'\n');
             state.append(FILE, &bytes, false).map_err(|error| error.to_string())
         });
-        if let Err(error) = written {
+        written.inspect_err(|error| {
             tracing::warn!(%error, "a decision could not be added to the audit log");
-        }
+        })
     }
 }

@@ -213,10 +213,17 @@ impl Policy {
                 reason,
                 subject,
                 class: about.class,
-            });
+            })
+        };
+        let allowed = |by, answer| {
+            self.require_row(decided(by, "allow", answer), about.class).map_err(|denied| (denied, false))
+        };
+        let refused = |by, answer| {
+            // The request is denied, whether or not the log has a row.
+            decided(by, "deny", answer).ok();
         };
         if self.options.yes {
-            decided(By::Yes, "allow", None);
+            allowed(By::Yes, None)?;
             return Ok(Answer::Session);
         }
         // Dropping the question is harmless: a surface withdraws it with its future.
@@ -227,24 +234,24 @@ impl Policy {
         let denied = |code, reason: String, unattended| Denied { code, reason, unattended };
         match answer {
             None => {
-                decided(By::Cancel, "deny", None);
+                refused(By::Cancel, None);
                 Err((denied(ErrorCode::Cancelled, "cancelled before it was answered".into(), false), false))
             }
             Some(Answer::Unattended) => {
-                decided(By::Unattended, "deny", None);
+                refused(By::Unattended, None);
                 let reason = format!("{}, and there is no user to ask: {}", about.reason, about.help);
                 Err((denied(about.code, reason, true), false))
             }
             Some(Answer::Refused { reason }) => {
-                decided(By::Unattended, "deny", None);
+                refused(By::Unattended, None);
                 Err((denied(about.code, format!("{}: {reason}", about.reason), false), false))
             }
             Some(Answer::Dismissed) => {
-                decided(By::User, "deny", Some("dismissed"));
+                refused(By::User, Some("dismissed"));
                 Err((denied(about.code, "the user dismissed the question".into(), false), false))
             }
             Some(Answer::No { text }) => {
-                decided(By::User, "deny", Some("no"));
+                refused(By::User, Some("no"));
                 let text = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
                 Err((denied(about.code, format!("the user said no{text}"), false), true))
             }
@@ -254,10 +261,24 @@ impl Policy {
                     Answer::Session => "session",
                     _ => "once",
                 };
-                decided(By::User, "allow", Some(name));
+                allowed(By::User, Some(name))?;
                 Ok(answer)
             }
         }
+    }
+
+    /// Refuses a command of a class, or any with `exec.audit_all`, whose row was not written.
+    pub(super) fn require_row(
+        &self,
+        written: Result<(), String>,
+        class: Option<Classified>,
+    ) -> Result<(), Denied> {
+        let is_required = class.is_some() || self.options.exec.audit_all;
+        let Err(error) = written.or_else(|error| if is_required { Err(error) } else { Ok(()) }) else {
+            return Ok(());
+        };
+        let reason = format!("exec: the audit log cannot be written ({error}); make it writable and repeat");
+        Err(Denied { code: ErrorCode::Denied, reason, unattended: false })
     }
 
     /// Waits for the turn to ask.
@@ -297,7 +318,9 @@ impl Policy {
         class: Option<Classified>,
     ) -> Denied {
         let (capability, decision, answer) = (capability.name(), "deny", None);
-        self.audit.record(Decided { capability, decision, by, answer, reason: &reason, subject, class });
+        let row = Decided { capability, decision, by, answer, reason: &reason, subject, class };
+        // The request is denied, whether or not the log has a row.
+        self.audit.record(row).ok();
         Denied { code: ErrorCode::Denied, reason, unattended: false }
     }
 }

@@ -91,15 +91,12 @@ impl Policy {
             let decision = if denied { "deny" } else { "allow" };
             let (capability, reason) = (Capability::Exec.name(), judged.reason.as_str());
             let (subject, answer) = (vec![text.to_owned()], None);
-            self.audit.record(Decided {
-                capability,
-                decision,
-                by: By::Policy,
-                answer,
-                reason,
-                subject,
-                class,
-            });
+            let by = By::Policy;
+            let row = Decided { capability, decision, by, answer, reason, subject, class };
+            let written = self.audit.record(row);
+            if !denied {
+                self.require_row(written, class)?;
+            }
         }
         if denied {
             return Err(Denied { code: ErrorCode::Denied, reason: judged.reason, unattended: false });

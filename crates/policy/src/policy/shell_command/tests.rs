@@ -350,3 +350,18 @@ fn early_refusals_are_in_the_audit_log() {
         ]
     );
 }
+
+#[tokio::test]
+async fn an_unwritable_audit_log_refuses_what_needs_a_row() {
+    let fixture = Fixture::new(&[]);
+    std::fs::create_dir_all(fixture.state.path().join("audit.jsonl").as_path()).unwrap();
+    let plain = policy(&fixture, |_| {});
+    run(&plain, &fixture, "ls", &[Answer::Once]).await.0.unwrap();
+    let denied = run(&plain, &fixture, "git push --force", &[Answer::Once]).await.0.unwrap_err();
+    assert_eq!((denied.code, denied.unattended), (ErrorCode::Denied, false), "{denied}");
+    let all = policy(&fixture, |it| {
+        it.rules = rules(&["allow exec ls"]);
+        it.exec.audit_all = true;
+    });
+    run(&all, &fixture, "ls", &[]).await.0.unwrap_err();
+}
