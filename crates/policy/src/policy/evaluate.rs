@@ -8,6 +8,9 @@ use super::{Decision, Judged, Mode, Policy, shell_command};
 use crate::policy::protected::{Protection, protection};
 use crate::rules::{self, ANSWER, Capability, Rule};
 
+/// Reason of the denial of commands while `exec.enabled` is off.
+pub(super) const SWITCHED_OFF: &str = "exec: commands are switched off by `exec.enabled`";
+
 /// A decision before the check of trust.
 pub(super) struct Found {
     pub decision: Decision,
@@ -79,6 +82,14 @@ impl Policy {
             protection.what
         );
         (decision, reason)
+    }
+
+    /// The decision about a program that a tool runs: `deny` if `exec.enabled` is off.
+    pub(super) fn judge_run(&self, command: &CommandLine) -> Judged {
+        if self.options.exec.enabled {
+            return self.judge_command(command);
+        }
+        Judged { decision: Decision::Deny, reason: SWITCHED_OFF.to_owned(), untrusted: None }
     }
 
     /// The decision about a command: `ask` if no rule names it.

@@ -475,7 +475,7 @@ impl Policy {
             files: Vec::new(),
         };
         let judge = || {
-            let judged = self.judge_command(command);
+            let judged = self.judge_run(command);
             let agreed = judged.decision == Decision::Ask && self.grants.lock().agreed(by, command);
             if agreed { Judged { decision: Decision::Allow, ..judged } } else { judged }
         };

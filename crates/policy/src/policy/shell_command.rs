@@ -157,7 +157,7 @@ impl Policy {
             Line { judged: self.trusted_only(Capability::Exec, found), class, notes: notes.clone() }
         };
         if !self.options.exec.enabled {
-            return line(Decision::Deny, "exec: commands are switched off by `exec.enabled`".to_owned());
+            return line(Decision::Deny, super::evaluate::SWITCHED_OFF.to_owned());
         }
         let ruled = self.rule_commands(&found.commands, root);
         if ruled.decision == Decision::Deny {
