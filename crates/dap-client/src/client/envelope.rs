@@ -3,8 +3,11 @@
 //! Pure. Knows no command and no event. Invariants: unknown members, and numbers of any size, pass unchanged;
 //! ids may be numbers or strings.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use regex::{Captures, Regex};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -44,12 +47,14 @@ pub struct Envelope {
 impl Envelope {
     /// Reads one body (DAP 1.71 §Base Protocol).
     ///
+    /// Text that is no Unicode is marked with U+FFFD.
+    ///
     /// # Errors
     /// [`Malformed`] for a body that is no request, response or event.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let bad = |reason: String| Malformed { reason };
         let mut members: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+            serde_json::from_str(&lenient(body)).map_err(|error| bad(error.to_string()))?;
         // Some adapters fail on an explicit null.
         members.retain(|name, value| !matches!(name.as_str(), "arguments" | "body") || value.get() != "null");
         let text = |name: &str| -> Option<String> {
@@ -199,6 +204,27 @@ impl Envelope {
     }
 }
 
+/// The body as valid text: U+FFFD stands for bytes and escapes that are no Unicode.
+///
+/// Python and JavaScript strings may hold half of a surrogate pair, which JSON text escapes (RFC 8259 §8.2).
+fn lenient(body: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(body);
+    if !text.contains("\\ud") && !text.contains("\\uD") {
+        return text;
+    }
+    // A backslash occurs only in strings, and the character after it is never a backslash of its own.
+    static ESCAPE: LazyLock<Regex> = LazyLock::new(|| {
+        let pair = r"\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}";
+        let half = r"\\u[dD][89a-fA-F][[:xdigit:]]{2}";
+        Regex::new(&format!(r"{pair}|(?<half>{half})|\\.")).expect("the pattern is valid")
+    });
+    let repaired = ESCAPE.replace_all(&text, |found: &Captures<'_>| match found.name("half") {
+        Some(_) => "\\ufffd".to_owned(),
+        None => found[0].to_owned(),
+    });
+    Cow::Owned(repaired.into_owned())
+}
+
 /// Removes members that are `null`, at every depth; items of lists stay.
 pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
@@ -224,6 +250,18 @@ mod tests {
         assert_eq!(String::from_utf8(message.bytes()).unwrap(), text);
         message.set("seq", &json!(7));
         assert_eq!(String::from_utf8(message.bytes()).unwrap(), text.replace("\"seq\":1", "\"seq\":7"));
+    }
+
+    #[test]
+    fn text_that_is_no_unicode_is_marked_and_the_rest_kept() {
+        let text = |escaped: &[u8]| {
+            let body =
+                [br#"{"type":"event","event":"output","body":{"output":""#, escaped, br#""}}"#].concat();
+            Envelope::parse(&body).unwrap().content()["output"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(text(br"a\ud800b \uDCFF\n"), "a\u{fffd}b \u{fffd}\n");
+        assert_eq!(text(br"\ud83d\ude00 \\ud800 \ud83d\ud83d\ude00"), "\u{1f600} \\ud800 \u{fffd}\u{1f600}");
+        assert_eq!(text(b"a\xffb"), "a\u{fffd}b");
     }
 
     #[test]
