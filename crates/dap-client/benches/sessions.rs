@@ -387,6 +387,7 @@ async fn hub() {
         canonical_path: Box::new(str::to_owned),
         session_info: json!({}),
         initial_breakpoints: Vec::new(),
+        end_program: None,
     };
     let (hub, agent) = HubHandle::spawn("bench", options, reader, writer, &tracker);
     let (reader, writer) = tokio::io::split(agent);

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::deadlines;
 use crate::guard::Guard;
-use crate::process_table::{MARK, Table};
+use crate::process_table::{Entry, MARK, Table};
 use crate::reaper;
 
 /// Maximum number of stored bytes of a child's standard error.
@@ -385,6 +385,15 @@ impl ProcessView {
     pub fn stderr_since(&self, known: u64) -> (Vec<u8>, u64) {
         let tail = self.child.stderr.lock();
         (tail.since(known), tail.all)
+    }
+
+    /// Kills all processes below a running child; on Linux only.
+    ///
+    /// Blocks for some milliseconds, since it reads the system's process table.
+    pub fn kill_descendants(&self) {
+        if !self.child.has_exited() {
+            Table::read().descendants(self.child.id).iter().for_each(Entry::kill);
+        }
     }
 }
 

@@ -173,6 +173,10 @@ pub struct Quirks {
     pub signal_command: Option<String>,
     /// Whether its launched session runs no program itself, but has child sessions.
     pub launcher: bool,
+    /// Whether a launched program runs on when its session ends.
+    ///
+    /// Pilcrow then ends it before it asks the adapter to.
+    pub program_outlives_session: bool,
     /// JSON pointer in the configuration of a child session to the port of its adapter.
     pub child_port: Option<String>,
     /// Whether attaching to a port connects to a running adapter.

@@ -265,7 +265,12 @@ impl Hub {
             }
             (_, command) if changes(command) => self.forward(client, message, Work::Change),
             (_, "threads") => self.forward(client, message, Work::Threads),
-            (_, "terminate" | "disconnect") => self.forward(client, message, Work::End),
+            (_, "terminate" | "disconnect") => {
+                if message.content()["terminateDebuggee"] != false {
+                    self.end_program();
+                }
+                self.forward(client, message, Work::End);
+            }
             (_, command) => {
                 let mut own = message.clone();
                 coordinates.to_adapter(&mut own);

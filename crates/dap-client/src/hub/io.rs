@@ -71,7 +71,7 @@ impl HubHandle {
     /// Returns the agent's end, which behaves like an adapter.
     pub fn spawn(
         name: &str,
-        options: HubOptions,
+        mut options: HubOptions,
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
         tracker: &TaskTracker,
@@ -93,6 +93,7 @@ impl HubHandle {
         let (agent, own) = tokio::io::duplex(AGENT_PIPE);
         let (own_reader, own_writer) = tokio::io::split(own);
         let (mailbox, closed_writer) = Mailbox::open(own_writer, tracker);
+        let end_program = options.end_program.take();
         let mut hub = Hub::new(options);
         hub.handle(Input::Joined { client: AGENT, role: Role::Agent });
         handle.read(
@@ -111,6 +112,7 @@ impl HubHandle {
             status_sender,
             closed,
             deadlines: BTreeSet::new(),
+            end_program,
         };
         tracker.spawn(actor.run(receiver));
         (handle, agent)
@@ -301,6 +303,7 @@ struct Actor {
     closed: CancellationToken,
     /// Deadlines of requests, with their numbers.
     deadlines: BTreeSet<(Instant, i64)>,
+    end_program: Option<Box<dyn Fn() + Send>>,
 }
 
 impl Actor {
@@ -377,6 +380,11 @@ impl Actor {
                         self.deadlines.retain(|(_, number)| self.hub.waits_for(*number));
                     }
                     self.deadlines.insert((Instant::now() + after, number));
+                }
+                Output::EndProgram => {
+                    if let Some(end) = &self.end_program {
+                        end();
+                    }
                 }
                 Output::Log(text) => tracing::debug!(hub = &*self.name, "{text}"),
             }
@@ -493,6 +501,7 @@ mod tests {
             canonical_path: Box::new(str::to_owned),
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
+            end_program: None,
         }
     }
 

@@ -98,6 +98,8 @@ pub struct HubOptions {
     ///
     /// They apply until the first client joins.
     pub initial_breakpoints: Vec<BreakpointRequest>,
+    /// Ends a program that would run on, before the adapter ends the session.
+    pub end_program: Option<Box<dyn Fn() + Send>>,
 }
 
 #[derive(Debug)]
@@ -183,5 +185,7 @@ pub enum Output {
         number: i64,
         after: Duration,
     },
+    /// Calls [`HubOptions::end_program`].
+    EndProgram,
     Log(String),
 }

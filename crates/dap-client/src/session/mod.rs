@@ -21,7 +21,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use policy::SpawnGrant;
-use process::deadlines;
+use process::{Process, ProcessView, deadlines};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
@@ -131,6 +131,8 @@ pub struct Session {
     listener: OnceLock<SessionListener>,
     /// Names of sessions that this one replaced, with their listeners.
     previous_names: Mutex<Vec<(String, Option<SessionListener>)>>,
+    /// The adapter, which also serves child sessions, if Pilcrow started it.
+    adapter_process: Option<ProcessView>,
     client: Client,
     /// The hub, which forwards all requests to the adapter, so that clients can join.
     hub: HubHandle,
@@ -276,6 +278,13 @@ impl Session {
             change_signal,
         });
         let Connection { reader, writer, process, stdout, .. } = connection;
+        let adapter_process = process.as_ref().map(Process::view).or_else(|| parent?.adapter_process.clone());
+        let ours = parent.map_or(plan.request == "launch", |it| it.ours);
+        let runs_on = ours && plan.adapter.quirks.program_outlives_session;
+        let end_program = adapter_process.clone().filter(|_| runs_on).map(|process| {
+            let end: Box<dyn Fn() + Send> = Box::new(move || process.kill_descendants());
+            end
+        });
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
         let options = HubOptions {
             or_operator: plan.adapter.quirks.or_operator.clone(),
@@ -285,6 +294,7 @@ impl Session {
             canonical_path: Box::new(shared::real_path),
             session_info: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
             initial_breakpoints: plan.user_breakpoints.clone(),
+            end_program,
         };
         let (hub, agent) = HubHandle::spawn(&id, options, reader, writer, tracker);
         let (reader, writer) = tokio::io::split(agent);
@@ -294,13 +304,14 @@ impl Session {
             title: plan.title.clone(),
             adapter: Arc::clone(&plan.adapter),
             launched: plan.request == "launch",
-            ours: parent.map_or(plan.request == "launch", |it| it.ours),
+            ours,
             parent: parent.map(|it| it.id.clone()),
             plan: plan.clone(),
             grant,
             run: OnceLock::new(),
             listener: OnceLock::new(),
             previous_names: Mutex::default(),
+            adapter_process,
             client,
             hub,
             observed_takeovers: AtomicU64::new(0),

@@ -290,7 +290,8 @@ impl Sessions {
             State::Terminated(more)
                 if root.adapter_launches_only() && end.exit_code.is_none() && is_launched() =>
             {
-                Some(more)
+                // A program that Pilcrow ended first ends its launcher before that is asked to end.
+                Some(End { asked: more.asked.or(end.asked), ..more })
             }
             _ => Some(end),
         }

@@ -29,6 +29,7 @@ impl Bench {
             canonical_path: Box::new(str::to_owned),
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
+            end_program: None,
         };
         let mut bench = Self { hub: Hub::new(options), seq: 0 };
         bench.hub.handle(Input::Joined { client: AGENT, role: Role::Agent });
@@ -365,4 +366,25 @@ fn unanswered_external_requests_are_bounded() {
         (0..MAX_WAITING_REQUESTS).map(|_| overhear(&mut bench, "next", json!({ "threadId": 1 })).len()).sum();
     assert!(sent > 0, "the hub restores the agent's breakpoints, which the adapter may have dropped");
     assert_eq!(overhear(&mut bench, "next", json!({ "threadId": 1 })).len(), 0, "no set remains in flight");
+}
+
+#[test]
+fn the_program_is_ended_before_the_adapter_is_asked() {
+    let sent = |client: u64, command: &str, arguments: Value| {
+        let mut bench = Bench::new();
+        bench.ask(AGENT, "initialize", json!({}));
+        bench.adapter_is_there();
+        bench.ask(USER, "initialize", json!({}));
+        bench.ask(USER, "attach", json!({}));
+        let mut message = Envelope::request(command, arguments);
+        message.set("seq", &json!(100));
+        let outputs = bench.hub.handle(Input::Client { client, message });
+        let ends = outputs.iter().position(|it| matches!(it, Output::EndProgram));
+        let asked = outputs.iter().position(|it| matches!(it, Output::Adapter(_)));
+        (ends.is_some(), asked.is_some() && ends.is_none_or(|ends| Some(ends) < asked))
+    };
+    assert_eq!(sent(AGENT, "disconnect", json!({})), (true, true));
+    assert_eq!(sent(AGENT, "disconnect", json!({"terminateDebuggee": false})), (false, true));
+    assert_eq!(sent(USER, "terminate", json!({})), (true, true));
+    assert_eq!(sent(USER, "disconnect", json!({})), (false, false), "the others continue");
 }

@@ -102,6 +102,7 @@ impl World {
             canonical_path: Box::new(str::to_owned),
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
+            end_program: None,
         };
         let mut world = Self {
             hub: Hub::new(options),
@@ -135,7 +136,7 @@ impl World {
                     let next = peer.next;
                     *peer = Peer { next, ..Peer::default() };
                 }
-                Output::Log(_) | Output::Deadline { .. } => {}
+                Output::Log(_) | Output::Deadline { .. } | Output::EndProgram => {}
             }
         }
     }

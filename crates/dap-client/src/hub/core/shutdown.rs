@@ -36,6 +36,7 @@ impl Hub {
             return self.answer(client, &message, Value::Null);
         }
         self.status.ended_by_user = true;
+        self.end_program();
         let can = self.capabilities.as_ref().is_some_and(|it| it["supportsTerminateRequest"] == true);
         let from = Some((client, raw_member(&message, "seq")));
         if can {
@@ -49,9 +50,19 @@ impl Hub {
     /// Sends a `disconnect` that ends the program, for a client that sent `disconnect`
     /// or `terminate`.
     pub(super) fn send_disconnect(&mut self, from: Requester, command: String) {
+        self.end_program();
         let own = Envelope::request("disconnect", json!({ "terminateDebuggee": true }));
         let number = self.send_to_adapter(own, Pending { from, command, work: Work::Disconnect });
         self.out.push(Output::Deadline { number, after: deadlines::TERMINATION });
+    }
+
+    /// Ends a program that would run on once its session ends.
+    ///
+    /// After `terminated`, another program of the adapter may still run.
+    pub(super) fn end_program(&mut self) {
+        if !self.terminated {
+            self.out.push(Output::EndProgram);
+        }
     }
 
     /// Time for the answer to a request.
