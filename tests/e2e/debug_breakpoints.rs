@@ -109,7 +109,8 @@ fn an_unknown_data_id_is_not_watched() {
 fn a_raw_request_that_resumes_invalidates_frames() {
     for command in ["continue", "next", "restartFrame"] {
         // This adapter only reacts with another stop.
-        let sandbox = stopping_with(&json!({}), json!({(command): [[{"body": {}}, stopped()]]}));
+        let can = json!({"supportsRestartFrame": true});
+        let sandbox = stopping_with(&can, json!({(command): [[{"body": {}}, stopped()]]}));
         let mut batch = Batch::start(&sandbox);
         let first = batch.call("debug", &launch());
         let frame = first.value["details"]["frames"][0]["frame"].clone();

@@ -50,9 +50,12 @@ pub enum DapError {
     /// The adapter's answer violates the protocol.
     #[error("{adapter} answered `{command}` against the protocol: {reason}")]
     Answer { adapter: String, command: String, reason: String },
-    /// The adapter did not answer in time.
-    #[error("{adapter} did not answer `{command}` within {after:?}; the session is still there")]
+    /// The adapter did not answer in time, but answers other requests.
+    #[error("{adapter} did not answer `{command}` within {after:?}; it answers other requests")]
     Timeout { adapter: String, command: String, after: Duration },
+    /// The adapter answers nothing any more.
+    #[error("{adapter} answers nothing since `{command}`, {after:?} ago; wait, `restart` or `terminate` it")]
+    Unresponsive { adapter: String, command: String, after: Duration },
     /// No program or adapter answered at the given address.
     #[error("{adapter}: cannot connect to {address} ({why})")]
     Unreachable {
@@ -101,7 +104,10 @@ impl DapError {
             Self::Spawn { source, .. } => source.code(),
             Self::Crashed { .. } => ErrorCode::ServerCrashed,
             Self::Refused { .. } | Self::Answer { .. } => ErrorCode::NotApplied,
-            Self::Timeout { .. } | Self::Late { .. } | Self::Unreachable { .. } => ErrorCode::Timeout,
+            Self::Timeout { .. }
+            | Self::Unresponsive { .. }
+            | Self::Late { .. }
+            | Self::Unreachable { .. } => ErrorCode::Timeout,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::WrongState(_) | Self::Control(_) => ErrorCode::WrongState,
             Self::Handle(BadHandle::Stale { .. }) => ErrorCode::StaleText,

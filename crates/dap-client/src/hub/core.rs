@@ -32,7 +32,7 @@ use external_messages::ExternalSet;
 use reverse_requests::ReverseRequest;
 use run_control::{RunRequest, apply_event, runs};
 
-use crate::debuggee::output_fence;
+use crate::debuggee::{output_fence, required_capability};
 
 /// Maximum number of waiting requests of one client; the hub refuses more.
 const MAX_WAITING_REQUESTS: usize = 512;
@@ -256,6 +256,10 @@ impl Hub {
             (Role::User, "configurationDone") => self.client_configured(client, message),
             (Role::User, "terminate") => self.terminate(client, message),
             (_, "cancel") => self.cancel(client, message),
+            (_, command) if let Some(capability) = self.missing_capability(command) => {
+                let sentence = format!("the debug adapter has no `{command}`: it lacks `{capability}`");
+                self.refuse(client, &message, "notSupported", &sentence);
+            }
             (_, command) if runs(command) && phase != Phase::Live => {
                 self.refuse(client, &message, "notConfigured", "`configurationDone` comes first");
             }
@@ -292,6 +296,12 @@ impl Hub {
                 }
             }
         }
+    }
+
+    /// The capability that a request needs and the adapter lacks.
+    fn missing_capability(&self, command: &str) -> Option<&'static str> {
+        let needed = required_capability(command)?;
+        self.capabilities.as_ref().is_some_and(|it| it[needed] != true).then_some(needed)
     }
 
     /// Number of unanswered requests of a client: sent, queued and deferred.

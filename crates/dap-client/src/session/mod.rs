@@ -14,7 +14,7 @@ mod requests;
 mod shared;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use crate::client::{Client, Handler, RequestError};
 use crate::debuggee::Breakpoints;
 use crate::debuggee::Handles;
 use crate::debuggee::output_fence;
+use crate::debuggee::required_capability;
 use crate::debuggee::{Category, Output};
 use crate::debuggee::{Input, Machine, Need, State};
 use crate::error::DapError;
@@ -140,6 +141,9 @@ pub struct Session {
     observed_takeovers: AtomicU64,
     /// Number of fences sent.
     sent_fences: AtomicU64,
+    /// Whether a fence did not arrive, so that none is waited for.
+    lost_fence: AtomicBool,
+    unresponsive: AtomicBool,
     inner: Arc<Inner>,
     ended: CancellationToken,
 }
@@ -316,6 +320,8 @@ impl Session {
             hub,
             observed_takeovers: AtomicU64::new(0),
             sent_fences: AtomicU64::new(0),
+            lost_fence: AtomicBool::new(false),
+            unresponsive: AtomicBool::new(false),
             inner,
             ended: CancellationToken::new(),
         });
@@ -523,7 +529,7 @@ impl Session {
     /// Waits only if the adapter supports an output fence.
     pub(crate) async fn wait_for_output(&self, until: Instant) {
         let code = self.adapter.quirks.output_fence.as_deref().filter(|_| !self.is_external());
-        let Some(code) = code else { return };
+        let Some(code) = code.filter(|_| !self.lost_fence.load(Ordering::Relaxed)) else { return };
         let number = self.sent_fences.fetch_add(1, Ordering::Relaxed) + 1;
         let arguments = json!({ "expression": output_fence::code(code, number), "context": "repl" });
         let mut reached = self.inner.fence_reached.subscribe();
@@ -537,6 +543,8 @@ impl Session {
             _ = self.client.closed() => {}
             all = tokio::time::timeout_at(until, all) => {
                 let came = all.is_ok_and(|it| it.is_some());
+                // gdb 18 reads no more output after bytes that are no UTF-8.
+                self.lost_fence.store(!came, Ordering::Relaxed);
                 tracing::debug!(session = self.id, came, "output up to the fence");
             }
         }
@@ -571,11 +579,13 @@ impl Session {
         clock: &Clock,
     ) -> Result<Value, DapError> {
         self.inner.core().machine.check(command, need)?;
+        self.check_capability(command)?;
         if CONTROL_COMMANDS.contains(&command) {
             self.in_control(command)?;
         }
         match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
             Ok(body) => {
+                self.unresponsive.store(false, Ordering::Relaxed);
                 let read = serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
                     adapter: self.adapter.name.clone(),
                     command: command.to_owned(),
@@ -589,8 +599,39 @@ impl Session {
                 }
                 Ok(body)
             }
+            Err(RequestError::Deadline { command, after }) if !self.answers(&clock.cancel).await => {
+                self.unresponsive.store(true, Ordering::Relaxed);
+                Err(DapError::Unresponsive { adapter: self.adapter.name.clone(), command, after })
+            }
             Err(error) => Err(self.explain(error).await),
         }
+    }
+
+    /// Refuses a request for which the adapter lacks the capability.
+    pub(super) fn check_capability(&self, command: &str) -> Result<(), DapError> {
+        match required_capability(command).filter(|needed| !self.can(needed)) {
+            Some(needed) => {
+                Err(self
+                    .lacks(&format!("answer `{command}`"), Some(format!("it does not declare `{needed}`"))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the adapter answers another request; a refusal is an answer.
+    ///
+    /// During the start, the caller's deadline decides.
+    async fn answers(&self, cancel: &CancellationToken) -> bool {
+        if !matches!(self.state(), State::Running | State::Stopped(_)) {
+            return true;
+        }
+        let probe = self.client.request("threads", Value::Null, deadlines::ADAPTER_ANSWER, cancel).await;
+        !matches!(probe, Err(RequestError::Deadline { .. }))
+    }
+
+    /// Whether the adapter answered nothing when a request was last sent.
+    pub fn is_unresponsive(&self) -> bool {
+        self.unresponsive.load(Ordering::Relaxed)
     }
 
     /// The error of a failed request; the session's end explains a closed stream.

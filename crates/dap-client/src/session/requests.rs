@@ -283,6 +283,7 @@ impl Session {
     /// [`DapError`]; the program stays stopped if the adapter refuses.
     pub async fn run_raw(&self, command: &str, arguments: Value, clock: &Clock) -> Result<Value, DapError> {
         self.in_control(command)?;
+        self.check_capability(command)?;
         // A later takeover by the user is news to the agent.
         self.control_taken();
         // The request is checked and applied before sending, because the next stop may precede the

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dap_client::{Category, End, State};
+use dap_client::{Category, DapError, End, Need, State};
 use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step};
 
@@ -328,5 +328,50 @@ async fn a_start_that_is_dropped_leaves_nothing() {
     }
     let session = bench.sessions.get(None, &workspace::RunId::new()).unwrap();
     tokio::time::timeout(crate::bench::LONG, session.ended()).await.unwrap();
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn a_request_without_its_capability_is_not_sent() {
+    let script = Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")]);
+    let never = || [Step::wait_for("never", 1)];
+    let script = script.on("stepBack", never()).on("readMemory", never());
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    stopped_or_ended(&session).await;
+    for command in ["stepBack", "readMemory"] {
+        let answer = session.ask(command, json!({}), Need::NotTerminated, &clock()).await;
+        let error = answer.unwrap_err();
+        assert_eq!(error.code(), policy::ErrorCode::Unsupported, "{error}");
+    }
+    let error = session.run_raw("stepBack", json!({"threadId": 1}), &clock()).await.unwrap_err();
+    assert_eq!((error.code(), session.state().name()), (policy::ErrorCode::Unsupported, "stopped"));
+    let mut user = crate::hub::UserClient::joined(&session).await;
+    for command in ["stepBack", "readMemory"] {
+        let refused = user.ask(command, json!({"threadId": 1})).await;
+        assert_eq!(
+            (refused.success(), refused.value("message")),
+            (false, json!("notSupported")),
+            "{command}"
+        );
+    }
+    assert!(session.in_control("continue").is_ok(), "a refused request takes no control");
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn an_adapter_that_answers_nothing_is_reported() {
+    let never = || [Step::wait_for("never", 1)];
+    let script = Script::new()
+        .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+        .on("evaluate", never())
+        .on("threads", never());
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    stopped_or_ended(&session).await;
+    let asked = session.evaluate("n", None, "watch", &within(Duration::from_millis(100))).await;
+    assert!(matches!(asked, Err(DapError::Unresponsive { .. })), "{asked:?}");
+    assert!(session.is_unresponsive());
+    session.terminate(&clock()).await;
     assert!(!bench.adapter_lives());
 }

@@ -53,7 +53,9 @@ impl Debug {
             cx.permit_run(&plan.adapter.name, program).await?;
         }
         // A session that only launches (js-debug 1.105) does not respond to `restart` while stopped.
-        let can_restart = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
+        let can_restart = !root.adapter_launches_only()
+            && !root.is_unresponsive()
+            && !matches!(root.state(), State::Terminated(_));
         if can_restart && root.restart(cx.clock).await? {
             return self.snapshot(&root, cx).await;
         }

@@ -428,9 +428,10 @@ pub(super) fn is_own(context: &ToolContext, frame: &Frame) -> bool {
 /// An error that ends the snapshot: cancelled, the program continued, or the adapter exited.
 fn unread(error: DapError) -> Result<String, DapError> {
     match error {
-        DapError::Refused { .. } | DapError::Answer { .. } | DapError::Timeout { .. } => {
-            Ok(error.to_string())
-        }
+        DapError::Refused { .. }
+        | DapError::Answer { .. }
+        | DapError::Timeout { .. }
+        | DapError::Unresponsive { .. } => Ok(error.to_string()),
         error => Err(error),
     }
 }
