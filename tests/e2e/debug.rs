@@ -985,3 +985,46 @@ fn debug_state_events_come_in_order() {
     // The first event is the state at the first poll.
     assert!(states.len() >= 4 && expected.ends_with(&states), "{states:?}");
 }
+
+/// debugpy resumes other threads while a value is slow to show, and stops again.
+#[test]
+fn a_stop_repeated_during_a_read_keeps_its_locals() {
+    let sandbox = stopping();
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let mut script = stops(&path.to_string_lossy());
+    let resumed =
+        json!({"event": {"event": "continued", "body": {"threadId": 1, "allThreadsContinued": true}}});
+    let body = json!({"body": {"variables": [{"name": "n", "value": "3", "variablesReference": 0}]}});
+    script["commands"]["variables"] = json!([[resumed, stopped(), body]]);
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+    let mut batch = Batch::start(&sandbox);
+    let stop = batch.call("debug", &launch());
+    stop.ok();
+    assert_eq!(stop.value["details"]["locals"][0]["name"], "n");
+    assert_eq!(asked(&sandbox, "variables").len(), 1, "the snapshot was made again");
+    batch.end();
+}
+
+#[test]
+fn stacks_of_a_program_that_does_not_stop_are_shown() {
+    let sandbox = stopping();
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let mut script = stops(&path.to_string_lossy());
+    script["commands"]["configurationDone"] = json!([[{"body": {}}]]);
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+    let mut batch = Batch::start(&sandbox);
+    let mut start = launch();
+    start["timeout"] = json!(1);
+    batch.call("debug", &start).ok();
+    let said = batch.call("debug", &json!({"action": "pause"})).ok();
+    check_output(
+        &said,
+        &expect![[r#"
+            debug-1: a.txt runs on: each thread waits in a call and stops after it
+            thread 1: main
+              inner at a.txt:2
+              boot at /usr/lib/boot.txt:9
+        "#]],
+    );
+    batch.end();
+}

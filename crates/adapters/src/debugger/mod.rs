@@ -181,10 +181,14 @@ pub struct Quirks {
     pub child_port: Option<String>,
     /// Whether attaching to a port connects to a running adapter.
     pub attach_connects: bool,
+    /// Whether it lists variables before their declaration, with undefined values.
+    pub locals_before_declaration: bool,
     /// Scopes that are left out of snapshots.
     pub skip_scopes: Vec<String>,
     /// Variables that snapshots omit; a final `*` matches any ending.
     pub skip_variables: Vec<String>,
+    /// Variables that snapshots omit from a scope that has all of them.
+    pub skip_together: Vec<String>,
 }
 
 /// The way an adapter reads the hit count of a breakpoint.

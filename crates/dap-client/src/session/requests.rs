@@ -380,42 +380,34 @@ impl Session {
         let body = self.ask("stackTrace", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
         check_epoch(&core.machine, epoch, "stack")?;
-        let mut frames = Vec::new();
         let reported = body["stackFrames"].as_array().map(Vec::as_slice).unwrap_or_default();
         // Some adapters return all frames, whatever the request.
         let is_all = reported.len() as u64 > most;
         let total = body["totalFrames"].as_u64().or(is_all.then_some(reported.len() as u64));
         let skip = if is_all || !pages { start } else { 0 };
         let as_size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
-        for it in reported.iter().skip(as_size(skip)).take(as_size(levels)) {
-            let name = it["name"].as_str().unwrap_or("?").to_owned();
-            let source = &it["source"];
-            let on_disk = source["sourceReference"].as_i64().unwrap_or(0) == 0;
-            let path = source["path"].as_str().filter(|_| on_disk).and_then(AbsPath::new);
-            let file =
-                path.as_ref().map(AbsPath::file_name).or_else(|| source["name"].as_str().map(str::to_owned));
-            let line = it["line"].as_u64().unwrap_or(0);
-            let label = file.as_ref().map_or(name.clone(), |file| format!("{name} at {file}:{line}"));
-            let reference = it["id"].as_i64().unwrap_or(0);
-            let subtle = |hint: &Value| matches!(hint.as_str(), Some("subtle" | "deemphasize" | "label"));
-            let id = core.frames.assign(epoch, reference, &label);
-            let instruction = it["instructionPointerReference"].as_str().map(str::to_owned);
-            if core.details_epoch != epoch {
-                core.details_epoch = epoch;
-                core.details.clear();
-            }
-            core.details.insert(id, super::Details { source: source.clone(), instruction });
-            frames.push(Frame {
-                id,
-                name,
-                path,
-                source: file,
-                line,
-                column: it["column"].as_u64().unwrap_or(0),
-                subtle: subtle(&it["presentationHint"]) || subtle(&source["presentationHint"]),
-            });
-        }
-        Ok((frames, total))
+        let frames = reported.iter().skip(as_size(skip)).take(as_size(levels));
+        Ok((frames.map(|it| read_frame(&mut core, epoch, it)).collect(), total))
+    }
+
+    /// The stack of a thread that runs, if the adapter knows it.
+    ///
+    /// Its frames cannot be inspected.
+    ///
+    /// # Errors
+    /// [`DapError`]; most adapters refuse it.
+    pub async fn running_stack(
+        &self,
+        thread: i64,
+        levels: u64,
+        clock: &Clock,
+    ) -> Result<Vec<Frame>, DapError> {
+        let arguments = json!({ "threadId": thread, "startFrame": 0, "levels": levels });
+        let body = self.ask("stackTrace", arguments, Need::Alive, clock).await?;
+        let mut core = self.inner.core();
+        let epoch = core.machine.epoch();
+        let frames = body["stackFrames"].as_array().into_iter().flatten();
+        Ok(frames.map(|it| read_frame(&mut core, epoch, it)).collect())
     }
 
     /// The scopes of a frame.
@@ -452,11 +444,11 @@ impl Session {
         page: &Page,
         clock: &Clock,
     ) -> Result<Vec<Variable>, DapError> {
-        let (epoch, handle) = {
+        let (epoch, handle, stop) = {
             let core = self.inner.core();
             core.machine.check("variables", Need::Stopped)?;
             let epoch = core.machine.epoch();
-            (epoch, core.variables.find(epoch, container)?.clone())
+            (epoch, core.variables.find(epoch, container)?.clone(), core.machine.state().clone())
         };
         let paged = page.count > 0 && self.can("supportsVariablePaging") || page.filter.is_some();
         let mut arguments = json!({ "variablesReference": handle.reference, "filter": page.filter });
@@ -467,6 +459,8 @@ impl Session {
         let sent_page = arguments.get("count").is_some();
         let body = self.ask("variables", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
+        // debugpy resumes other threads while a value is slow to show, and repeats the stop.
+        let epoch = if *core.machine.state() == stop { core.machine.epoch() } else { epoch };
         check_epoch(&core.machine, epoch, "variables")?;
         let all = body["variables"].as_array().cloned().unwrap_or_default();
         let limit = if page.count > 0 { page.count } else { u64::MAX };
@@ -587,6 +581,34 @@ fn is_expansion(expression: &str) -> bool {
     let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !it.is_empty();
     let braced = rest.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
     is_name(rest) || braced.is_some_and(|it| !it.contains(['"', '{', '}', '`', '\\']))
+}
+
+fn read_frame(core: &mut super::Core, epoch: u64, it: &Value) -> Frame {
+    let name = it["name"].as_str().unwrap_or("?").to_owned();
+    let source = &it["source"];
+    let on_disk = source["sourceReference"].as_i64().unwrap_or(0) == 0;
+    let path = source["path"].as_str().filter(|_| on_disk).and_then(AbsPath::new);
+    let file = path.as_ref().map(AbsPath::file_name).or_else(|| source["name"].as_str().map(str::to_owned));
+    let line = it["line"].as_u64().unwrap_or(0);
+    let label = file.as_ref().map_or(name.clone(), |file| format!("{name} at {file}:{line}"));
+    let reference = it["id"].as_i64().unwrap_or(0);
+    let subtle = |hint: &Value| matches!(hint.as_str(), Some("subtle" | "deemphasize" | "label"));
+    let id = core.frames.assign(epoch, reference, &label);
+    let instruction = it["instructionPointerReference"].as_str().map(str::to_owned);
+    if core.details_epoch != epoch {
+        core.details_epoch = epoch;
+        core.details.clear();
+    }
+    core.details.insert(id, super::Details { source: source.clone(), instruction });
+    Frame {
+        id,
+        name,
+        path,
+        source: file,
+        line,
+        column: it["column"].as_u64().unwrap_or(0),
+        subtle: subtle(&it["presentationHint"]) || subtle(&source["presentationHint"]),
+    }
 }
 
 /// Refuses an answer that arrived after the program was resumed.

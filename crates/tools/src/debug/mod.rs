@@ -170,7 +170,7 @@ impl Debug {
             Action::Pause(args) => {
                 let session = session()?;
                 session.pause(args.thread, clock).await?;
-                self.snapshot(&session, cx).await
+                self.paused(&session, cx).await
             }
             Action::Snapshot => self.snapshot(&session()?, cx).await,
             Action::Breakpoints(args) => self.breakpoints(&session()?, args, cx).await,
@@ -234,6 +234,7 @@ impl Debug {
                 session.parent.as_ref().map(|parent| format!(", child of {parent}")).unwrap_or_default();
             let status = session.hub_status();
             let user = match status.joined_clients {
+                _ if matches!(session.state(), State::Terminated(_)) => "",
                 0 => "",
                 _ if session.is_external() && status.controller == dap_client::hub::Controller::Agent => {
                     ", started by the user"

@@ -2,8 +2,9 @@
 //!
 //! All parts are bounded; the text names the action that shows the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::DebuggerDefinition;
 use agent::ToolResult;
@@ -12,6 +13,7 @@ use dap_client::{
 };
 use policy::ErrorCode;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{Answer, Cx, Debug};
 use crate::{Failure, ToolContext, counted, display};
@@ -25,6 +27,12 @@ const VALUE: usize = 200;
 const OUTPUT: usize = 4_000;
 /// Lines shown before and after the next line.
 const AROUND: u64 = 3;
+/// Time after which reading a scope is reported as slow, in seconds.
+const SLOW: u64 = 2;
+/// Time for a paused program to stop.
+const PAUSE: Duration = Duration::from_secs(3);
+/// Maximum number of threads of a program that does not stop.
+const RUNNING_THREADS: usize = 20;
 /// Maximum number of attempts to render a program that the user continues.
 const MAX_ATTEMPTS: usize = 3;
 
@@ -75,6 +83,36 @@ impl Debug {
         self.render_current(session, cx).await
     }
 
+    /// Renders the stop of a paused program, or the stacks of its threads.
+    ///
+    /// debugpy stops no thread that waits outside Python code, as in a deadlock, but knows its frames.
+    pub(super) async fn paused(&self, session: &Arc<Session>, cx: Cx<'_>) -> Answer {
+        let soon = Clock { until: cx.clock.until.min(Instant::now() + PAUSE), cancel: cx.cancel.clone() };
+        let at = self.context.debug.wait_for_stop(session, &soon).await?;
+        if !matches!(at.state(), State::Running) || at.in_control("pause").is_err() {
+            return self.snapshot(session, cx).await;
+        }
+        let (mut text, mut list) = (String::new(), Vec::new());
+        for thread in
+            at.threads(&Clock::new(PAUSE, &cx.cancel)).await.unwrap_or_default().iter().take(RUNNING_THREADS)
+        {
+            let read = Clock::new(PAUSE, &cx.cancel);
+            let frames = at.running_stack(thread.id, SHOWN_FRAMES as u64, &read).await.unwrap_or_default();
+            text.push_str(&format!("thread {}: {}\n", thread.id, cut(&thread.name, 200)));
+            frames.iter().for_each(|it| text.push_str(&format!("  {}\n", label(&self.context, it))));
+            let frames: Vec<Value> = frames.iter().map(|it| frame_data(&self.context, it)).collect();
+            list.push(json!({ "thread": thread.id, "name": thread.name, "frames": frames }));
+        }
+        if list.iter().all(|it| it["frames"].as_array().is_none_or(Vec::is_empty)) {
+            return self.snapshot(session, cx).await;
+        }
+        let mut details = self.context.debug.describe(&at);
+        super::inspect::merge(&mut details, json!({ "state": at.state().name(), "threads": list }));
+        let first =
+            format!("{}: {} runs on: each thread waits in a call and stops after it\n", at.id, at.title);
+        Ok(ToolResult::text(format!("{first}{text}")).with_details(details))
+    }
+
     async fn render_current(&self, session: &Arc<Session>, cx: Cx<'_>) -> Answer {
         let requested = session;
         let earlier = self.stops(requested);
@@ -91,7 +129,7 @@ impl Debug {
         text.push_str(&format!("{}: {}", session.id, session.title));
         match &state {
             State::Stopped(stop) => {
-                let time = Clock::new(std::time::Duration::from_secs(10), &cx.cancel);
+                let time = Clock::new(Duration::from_secs(10), &cx.cancel);
                 let (stopped, data) =
                     self.render_stop(session, stop, &before, &mut current, Cx { clock: &time, ..cx }).await?;
                 text.push_str(&stopped);
@@ -285,7 +323,8 @@ impl Debug {
         data["place"] = frame_data(context, at);
         data["stopped_in"] = frame_data(context, top);
 
-        let (locals, more, unread) = locals(session, at, cx.clock).await?;
+        let (mut locals, more, notes) = locals(session, at, cx.clock).await?;
+        let undeclared = remove_undeclared(context, session, at, &mut locals);
         // In a deeper stack the call of a frame is unknown.
         let depth = frames.iter().position(|it| it.id == at.id).and_then(|above| all.checked_sub(above));
         current.call = depth.filter(|_| frames.len() < FRAMES as usize).map(|depth| Call {
@@ -299,7 +338,7 @@ impl Debug {
         let chosen: Vec<&Variable> = locals.iter().filter(|it| !same_place || changed(it)).collect();
         let unchanged = locals.len() - chosen.len();
         let word = if same_place { "locals that changed" } else { "locals" };
-        let none = if chosen.is_empty() && unread.is_none() { " none" } else { "" };
+        let none = if chosen.is_empty() && notes.is_empty() && undeclared.is_empty() { " none" } else { "" };
         text.push_str(&format!("{word}:{none}\n"));
         for it in &chosen {
             let was = before.locals.get(&it.name).filter(|_| same_place);
@@ -310,10 +349,36 @@ impl Debug {
             let more = if more { ", and more were not read" } else { "" };
             text.push_str(&format!("  {unchanged} unchanged{more}; see `scopes` and `variables`\n"));
         }
-        text.extend(unread.map(|unread| format!("  some could not be read: {}\n", cut(&unread, 300))));
+        if !undeclared.is_empty() {
+            text.push_str(&format!("  declared later: {}\n", undeclared.join(", ")));
+        }
+        notes.iter().for_each(|note| text.push_str(&format!("  {}\n", cut(note, 300))));
         data["locals"] = locals.iter().map(variable_data).collect();
         Ok((text, data))
     }
+}
+
+/// Removes locals that are declared on the next line or later; returns their names.
+///
+/// Their values are undefined. A name that also occurs earlier in the file is kept.
+fn remove_undeclared(
+    context: &ToolContext,
+    session: &Session,
+    at: &Frame,
+    locals: &mut Vec<Variable>,
+) -> Vec<String> {
+    let text = at.path.as_ref().filter(|_| session.adapter.quirks.locals_before_declaration);
+    let Some(document) = text.and_then(|path| context.workspace.document(path).ok()) else {
+        return Vec::new();
+    };
+    let names = |line: &str| -> Vec<String> {
+        line.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
+    };
+    let before = usize::try_from(at.line).unwrap_or(usize::MAX).saturating_sub(1);
+    let earlier: HashSet<String> = document.text.lines().take(before).flat_map(names).collect();
+    let later: HashSet<String> = document.text.lines().skip(before).flat_map(names).collect();
+    let is_undeclared = |it: &mut Variable| later.contains(&it.name) && !earlier.contains(&it.name);
+    locals.extract_if(.., is_undeclared).map(|it| it.name).collect()
 }
 
 /// Whether a stop that the adapter calls a breakpoint is an exception or a panic.
@@ -438,19 +503,20 @@ fn unread(error: DapError) -> Result<String, DapError> {
 
 /// Reads the locals of a frame.
 ///
-/// Also returns whether there are more, and the error if some could not be read.
+/// Also returns whether there are more, and notes about those that could not be read or are slow.
 async fn locals(
     session: &Session,
     frame: &Frame,
     clock: &Clock,
-) -> Result<(Vec<Variable>, bool, Option<String>), Failure> {
+) -> Result<(Vec<Variable>, bool, Vec<String>), Failure> {
     let quirks = &session.adapter.quirks;
     let mut all = Vec::new();
-    let mut why = None;
+    let mut notes = Vec::new();
+    let unread_note = |why: String| format!("some could not be read: {why}");
     let page = Page { count: LOCALS as u64 + 1, ..Page::default() };
     let scopes = match session.scopes(frame.id, clock).await {
         Ok(scopes) => scopes,
-        Err(error) => return Ok((all, false, Some(unread(error)?))),
+        Err(error) => return Ok((all, false, vec![unread_note(unread(error)?)])),
     };
     for scope in scopes {
         let skipped = scope.expensive
@@ -460,14 +526,32 @@ async fn locals(
         if skipped || all.len() > LOCALS {
             continue;
         }
+        let begin = Instant::now();
         match session.variables(scope.variables, &page, clock).await {
-            Ok(found) => all.extend(found.into_iter().filter(|it| !quirks.skips(&it.name))),
-            Err(error) => why = Some(unread(error)?),
+            Ok(found) => {
+                let together = &quirks.skip_together;
+                let has_all = together.iter().all(|name| found.iter().any(|it| it.name == *name));
+                let is_shown =
+                    |it: &Variable| !(quirks.skips(&it.name) || has_all && together.contains(&it.name));
+                all.extend(found.into_iter().filter(is_shown));
+                let seconds = begin.elapsed().as_secs();
+                if seconds >= SLOW {
+                    notes.push(format!(
+                        "{} took {seconds} s: showing a value runs code of the program",
+                        scope.name
+                    ));
+                }
+            }
+            // The values read so far belong to this stop.
+            Err(error @ (DapError::WrongState(_) | DapError::Handle(_))) if !all.is_empty() => {
+                notes.push(unread_note(error.to_string()));
+            }
+            Err(error) => notes.push(unread_note(unread(error)?)),
         }
     }
     let more = all.len() > LOCALS;
     all.truncate(LOCALS);
-    Ok((all, more, why))
+    Ok((all, more, notes))
 }
 
 /// Renders the lines around the next line, in the form that `edit` takes.
