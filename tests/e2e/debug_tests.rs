@@ -26,23 +26,12 @@ fn says(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> Value {
 /// Asserts that the test fails at this place with these values, and another passes.
 #[track_caller]
 fn fails(sandbox: &Sandbox, test: &Value, place: &str, values: &[&str], passes: &Value) {
-    stops(sandbox, test, "fails here", place, values, passes);
-}
-
-/// Asserts the same with Node, whose debugger also stops at handled exceptions.
-#[track_caller]
-fn throws(sandbox: &Sandbox, test: &Value, place: &str, values: &[&str], passes: &Value) {
-    stops(sandbox, test, "stopped here, which may be handled", place, values, passes);
-}
-
-#[track_caller]
-fn stops(sandbox: &Sandbox, test: &Value, how: &str, place: &str, values: &[&str], passes: &Value) {
     let mut batch = Batch::start(sandbox);
     let mut test = test.clone();
     test["action"] = json!("test");
     let at = format!("at {place}");
     let parts: Vec<&str> =
-        [how, at.as_str(), "values in this statement:"].iter().chain(values).copied().collect();
+        ["fails here", at.as_str(), "values in this statement:"].iter().chain(values).copied().collect();
     let details = says(&mut batch, &test, &parts);
     assert!(details["values"].as_array().is_some_and(|it| !it.is_empty()));
     says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
@@ -198,7 +187,7 @@ test('nothing', () => {});
 fn a_failing_node_test_stops_where_it_fails() {
     let sandbox = Sandbox::with(&[("add.test.mjs", NODE)]);
     let values = ["got = 3 : number", "want = 4 : number"];
-    throws(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
+    fails(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
 }
 
 /// A project with the modules of the tools directory's `lib/LIB`.
@@ -230,7 +219,7 @@ fn a_failing_vitest_test_stops_where_it_fails() {
     let package = "{\"type\": \"module\"}";
     let sandbox = with_modules(&[("add.test.ts", VITEST), ("package.json", package)], "zod");
     let values = ["got = 3 : number", "want = 4 : number"];
-    throws(&sandbox, &json!({"name": "adds up"}), "add.test.ts:6", &values, &json!({"name": "nothing"}));
+    fails(&sandbox, &json!({"name": "adds up"}), "add.test.ts:6", &values, &json!({"name": "nothing"}));
 }
 
 const JEST: &str = "\
@@ -252,7 +241,7 @@ test('nothing more', () => expect(1).toBe(2));
 fn a_failing_jest_test_stops_where_it_fails() {
     let sandbox = with_modules(&[("add.test.js", JEST), ("package.json", "{}")], "jest");
     let values = ["got = 3 : number", "want = 4 : number"];
-    throws(&sandbox, &json!({"name": "adds up"}), "add.test.js:6", &values, &json!({"name": "nothing"}));
+    fails(&sandbox, &json!({"name": "adds up"}), "add.test.js:6", &values, &json!({"name": "nothing"}));
 }
 
 const C: &str = "\

@@ -208,10 +208,42 @@ fn ini_options(text: &str, section: &str) -> Option<Vec<String>> {
     has_section.then_some(found)
 }
 
+/// Whether a line is in the body of a `with` of its function.
+///
+/// That may handle an exception.
+pub(super) fn is_in_with(text: &str, line: u64) -> bool {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let last = usize::try_from(line).unwrap_or(usize::MAX);
+    let lines: Vec<&str> = text.lines().take(last).filter(|line| !line.trim().is_empty()).collect();
+    let Some((at, before)) = lines.split_last() else { return false };
+    let mut inner = indent(at);
+    for line in before.iter().rev() {
+        let code = line.trim_start();
+        // A bracket that closes the header of a block says nothing about its kind.
+        if indent(line) >= inner || code.starts_with([')', ']', '}']) {
+            continue;
+        }
+        inner = indent(line);
+        match code.strip_prefix("async ").unwrap_or(code).split([' ', '(']).next() {
+            Some("with") => return true,
+            Some("def" | "class") => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests write their fixtures")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_with_around_a_line_may_handle_its_exception() {
+        let text = "with x:\n  pass\ndef f():\n  with (\n    a,\n  ):\n    if b:\n      g()\n  h()\n  async with c:\n    d(\n  1)\n";
+        let found: Vec<u64> = (1..=12).filter(|line| is_in_with(text, *line)).collect();
+        assert_eq!(found, [2, 5, 7, 8, 11]);
+    }
 
     #[test]
     fn a_test_runs_in_the_classes_that_inherit_it() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use adapters::TestRule;
 use agent::ToolResult;
-use dap_client::{Clock, Frame, LaunchSpec, ProgramOutput, Session, State, Stop, Target};
+use dap_client::{Clock, End, Frame, LaunchSpec, ProgramOutput, Session, State, Stop, Target};
 use paths::AbsPath;
 use policy::ErrorCode;
 use serde_json::{Value, json};
@@ -42,7 +42,16 @@ impl Debug {
         plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
         let overrides = super::launch::json_text(args.launch.arguments.as_deref())?;
         let session = self.begin(&plan, overrides, cx).await?;
-        let (at, stop) = self.to_failure(&session, &run, asked, cx.clock).await?;
+        let mut repeated = "";
+        let (mut at, mut stop, passed) = self.to_failure(&session, &run, asked, None, cx.clock).await?;
+        if let Some((index, is_reported)) = self.failing_stop(&at, &passed) {
+            let runs = Arc::new(super::launch::TerminalGrants(cx.grant_requester()));
+            let again = self.context.debug.relaunch(&self.context.debug.root_of(&at), runs, cx.clock).await?;
+            again.started_by(cx.starter.clone());
+            (at, stop, _) = self.to_failure(&again, &run, asked, Some(index), cx.clock).await?;
+            repeated = "it failed in a first run, and this is the second\n";
+            stop = stop.map(|verdict| if is_reported { StopVerdict::Fails } else { verdict });
+        }
         let runner = run.runner.name;
         // The snapshot waits for the last events of an end, which the outcome needs.
         let shown = self.snapshot(&at, cx).await?;
@@ -60,37 +69,72 @@ impl Debug {
             _ => format!("test {title} ({runner}) still runs\n"),
         };
         let note = run.note.iter().map(|note| format!("{note}\n")).collect::<String>();
+        let note = note + if stop.is_none() { repeated } else { "" };
         let mut details = shown.details.clone();
         super::inspect::merge(&mut details, json!({ "test": title, "runner": runner }));
         Ok(super::advanced::prepend(&format!("{status}{note}"), shown).with_details(details))
     }
 
-    /// Continues past ignored stops.
+    /// Continues past stops that are not the failure.
     ///
-    /// Returns the session and the verdict on its stop, which is `None` at the user's breakpoint.
+    /// These are the ignored ones, and those that the program may handle but for number `until`.
+    /// Returns the session and the verdict on its stop, which is `None` at the user's breakpoint; and the
+    /// exceptions of the stops that the program may have handled.
     async fn to_failure(
         &self,
         session: &Arc<Session>,
         run: &TestRun,
         asked: bool,
+        until: Option<usize>,
         clock: &Clock,
-    ) -> Result<(Arc<Session>, Option<StopVerdict>), Failure> {
+    ) -> Result<(Arc<Session>, Option<StopVerdict>, Vec<String>), Failure> {
         let mut at = Arc::clone(session);
+        let mut passed = Vec::new();
         for _ in 0..MAX_IGNORED_STOPS {
             at = self.context.debug.wait_for_stop(&at, clock).await?;
-            let State::Stopped(stop) = at.state() else { return Ok((at, None)) };
+            let State::Stopped(stop) = at.state() else { return Ok((at, None, passed)) };
             if ["step", "pause", "entry", "goto"].contains(&stop.reason.as_str())
                 || (stop.reason == "breakpoint" && self.is_at_breakpoint(&at, clock).await?)
             {
-                return Ok((at, None));
+                return Ok((at, None, passed));
             }
             let verdict = self.verdict(&at, &stop, run, asked, clock).await?;
-            if verdict != StopVerdict::Ignored {
-                return Ok((at, Some(verdict)));
+            let may_pass = verdict == StopVerdict::MayBeHandled && !asked && !signals::is_signal(&stop);
+            if may_pass && until != Some(passed.len()) {
+                let (name, said) = at.exception(clock).await.ok().flatten().unwrap_or_default();
+                let said = [said, name].into_iter().find_map(|it| it.lines().next().map(str::to_owned));
+                passed.push(said.unwrap_or_default());
+            } else if verdict != StopVerdict::Ignored {
+                return Ok((at, Some(verdict), passed));
             }
             at.run("continue", stop.thread, clock).await?;
         }
-        Ok((at, Some(StopVerdict::MayBeHandled)))
+        Ok((at, Some(StopVerdict::MayBeHandled), passed))
+    }
+
+    /// The stop of a failed test among those that the program might have handled.
+    ///
+    /// It is the last one whose exception the runner reports, else the last. Returns its number, and whether it
+    /// is reported.
+    fn failing_stop(&self, at: &Arc<Session>, passed: &[String]) -> Option<(usize, bool)> {
+        let last = passed.len().checked_sub(1)?;
+        let (ended, output) = self.end_and_output(at);
+        let failed = ended.is_some_and(|end| end.signal.is_some() || end.exit_code.is_some_and(|it| it != 0));
+        // Node names the exception before its text: `TypeError: no such thing`.
+        let texts = |said: &String| [said.clone(), said.split_once(": ").unwrap_or_default().1.to_owned()];
+        let is_in = |text: &String| !text.trim().is_empty() && output.contains(text.trim());
+        let reported = passed.iter().rposition(|said| texts(said).iter().any(is_in));
+        failed.then_some((reported.unwrap_or(last), reported.is_some()))
+    }
+
+    /// The end of a test's program, if it has ended, and all its output.
+    fn end_and_output(&self, at: &Arc<Session>) -> (Option<End>, String) {
+        let debug = &self.context.debug;
+        let tree = debug.tree(&debug.root_of(at));
+        let pieces =
+            tree.iter().filter(|session| !session.shares_output()).flat_map(|it| it.output(0).pieces);
+        let ended = debug.end_of(&debug.program_of(at)).or_else(|| debug.end_of(at));
+        (ended, pieces.map(|piece| piece.text).collect())
     }
 
     /// Classifies a stop.
@@ -132,12 +176,23 @@ impl Debug {
         });
         let places: Vec<StackPlace<'_>> = places.collect();
         let title = run.known_as.last().map(String::as_str);
-        let may_be_handled = run.runner.stops_at_handled || run.expects_failure;
+        let may_be_handled = run.runner.stops_at_handled || run.expects_failure || self.leaves_with(&frames);
         let title = title.filter(|_| !may_be_handled);
         Ok(match caught_exceptions::verdict(title, may_be_handled, &places) {
             _ if is_outcome && !asked => StopVerdict::Ignored,
             StopVerdict::Ignored if asked => StopVerdict::MayBeHandled,
             verdict => verdict,
+        })
+    }
+
+    /// Whether an exception leaves a `with` of Python, such as `pytest.raises`.
+    ///
+    /// debugpy takes only `try` for a handler.
+    fn leaves_with(&self, frames: &[Frame]) -> bool {
+        let left = frames.iter().find(|frame| frame.name.ends_with("(Current frame)"));
+        left.is_some_and(|frame| {
+            let document = frame.path.as_ref().and_then(|path| self.context.workspace.document(path).ok());
+            document.is_some_and(|it| super::python_tests::is_in_with(&it.text, frame.line))
         })
     }
 
@@ -181,14 +236,9 @@ impl Debug {
         shown: &ToolResult,
     ) -> Result<String, Failure> {
         let below = shown.details["output"].as_str().unwrap_or_default();
-        let debug = &self.context.debug;
-        let tree = debug.tree(&debug.root_of(at));
-        let pieces =
-            tree.iter().filter(|session| !session.shares_output()).flat_map(|it| it.output(0).pieces);
-        let output: String = pieces.map(|piece| piece.text).collect();
+        let (ended, output) = self.end_and_output(at);
         let runner = run.runner;
         let name = runner.name;
-        let ended = debug.end_of(&debug.program_of(at)).or_else(|| debug.end_of(at));
         if runner.found_none(ended.as_ref().and_then(|end| end.exit_code), &output) {
             return Ok(format!("{name} found no test {title}\n"));
         }
