@@ -140,6 +140,7 @@ pub(super) struct ProbeArguments {
 
 /// Expressions to evaluate at a line.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct WatchedLine {
     pub file: String,
     pub line: u64,
@@ -166,6 +167,7 @@ pub(super) struct PointArguments {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct LineArgument {
     pub file: String,
     pub line: u64,
@@ -356,6 +358,11 @@ mod tests {
         assert_eq!(message(json!({"action": "evaluate"})), "`evaluate` needs `expression`");
         assert_eq!(message(json!({"action": "goto", "file": "a"})), "`goto` needs `line`");
         assert_eq!(message(json!({"action": "probe"})), "`probe` needs `points`");
+        let typo = json!([{"file": "a", "line": 1, "cond": "n"}]);
+        assert_eq!(
+            message(json!({"action": "launch", "breakpoints": typo})),
+            "arguments: unknown field `cond`, expected one of `file`, `line`, `column`, `condition`, `hit`, `log`"
+        );
         assert!(
             message(json!({"action": "fly"}))
                 .starts_with("unknown action `fly`; the actions of debug are: launch,")

@@ -18,7 +18,7 @@ use super::actions::{
     BreakpointArguments, EvaluateArguments, FrameChoice, MemoryArguments, PageArguments, PlaceArguments,
     RequestArguments, SetExpressionArguments, StepArguments, WriteMemoryArguments,
 };
-use super::side_effects::{is_count, is_side_effect_free};
+use super::side_effects::is_side_effect_free;
 use super::{Answer, Cx, Debug, needs};
 use crate::Failure;
 
@@ -340,10 +340,11 @@ impl Debug {
         cx: Cx<'_>,
     ) -> Result<(), Failure> {
         let (condition, hit) = (args.points.condition.clone(), args.points.hit.clone());
+        super::launch::check_hit(hit.as_deref())?;
         let special = args.data_id.as_ref().or(args.name.as_ref()).or(args.memory_reference.as_ref());
         if let Some(what) = special {
             let code = condition.iter().filter(|code| !is_side_effect_free(code, &session.adapter));
-            for code in code.chain(hit.iter().filter(|hit| !is_count(hit))) {
+            for code in code {
                 cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
             }
         }

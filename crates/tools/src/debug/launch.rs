@@ -146,6 +146,7 @@ impl Debug {
                     (args.points.condition.clone(), args.points.hit.clone(), args.log.clone());
                 let path = self.context.workspace.resolve(file)?;
                 check_line(&self.context, &path, line)?;
+                check_hit(hit.as_deref())?;
                 added.add(SourceBreakpoint { path, line, column: None, condition, hit, log });
             } else if args.log.is_some() {
                 return Err(needs("breakpoints", "file` and `line` beside `log"));
@@ -227,8 +228,10 @@ impl Debug {
         for LineArgument { file, line, column, condition, hit, log } in args.breakpoints.clone() {
             let path = self.context.workspace.resolve(&file)?;
             check_line(&self.context, &path, line)?;
+            check_hit(hit.as_deref())?;
             all.add(SourceBreakpoint { path, line, column, condition, hit, log });
         }
+        check_hit(args.hit.as_deref())?;
         for name in &args.functions {
             let (name, condition) = dap_client::conditional(name);
             let condition = condition.map(str::to_owned).or(args.condition.clone());
@@ -287,8 +290,7 @@ pub(super) async fn permit_breakpoints(
     for (it, _) in all.list() {
         let logged = expressions(it.log.as_deref().unwrap_or_default());
         let code = it.condition.as_deref().into_iter().chain(logged);
-        let code = code.filter(|code| !is_side_effect_free(code, adapter));
-        for code in code.chain(it.hit.as_deref().filter(|hit| !is_count(hit))) {
+        for code in code.filter(|code| !is_side_effect_free(code, adapter)) {
             let place = format!("{}:{}", context.display_path(&it.path), it.line);
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {place}")).await?;
         }
@@ -300,10 +302,6 @@ pub(super) async fn permit_breakpoints(
         if let Some(code) = condition.filter(|code| !is_side_effect_free(code, adapter)) {
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
         }
-    }
-    let counts = all.functions().iter().filter_map(|(it, _)| Some((&it.name, it.hit.as_deref()?)));
-    for (name, code) in counts.filter(|(_, hit)| !is_count(hit)) {
-        cx.permit_debug(&format!("evaluate `{code}` at each pass of {name}")).await?;
     }
     Ok(())
 }
@@ -338,6 +336,31 @@ pub(super) fn check_line(context: &ToolContext, path: &AbsPath, line: u64) -> Re
         return invalid(format!("{file} has {lines}; there is no line {line}"));
     }
     Ok(())
+}
+
+/// Refuses a hit count that no adapter can read.
+pub(super) fn check_hit(hit: Option<&str>) -> Result<(), Failure> {
+    match hit.filter(|hit| !is_count(hit)) {
+        Some(hit) => {
+            Err(Failure::invalid(format!("`hit` is a count such as `3`, `>= 3` or `% 2`, not `{hit}`")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The names in a condition that its file does not have, for a note.
+///
+/// Most adapters do not report a condition that cannot be evaluated.
+pub(super) fn unknown_names(context: &ToolContext, it: &SourceBreakpoint) -> Option<String> {
+    let condition = it.condition.as_deref()?;
+    let document = context.workspace.document(&it.path).ok()?;
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let has = |name: &&str| document.text.split(|c| !is_part(c)).any(|word| word == *name);
+    let found = super::values::expressions(condition);
+    let names = found.iter().filter_map(|it| it.split(|c| !is_part(c)).find(|name| !name.is_empty()));
+    let unknown: Vec<String> = names.filter(|name| !has(name)).map(|name| format!("`{name}`")).collect();
+    (!unknown.is_empty())
+        .then(|| format!("{} is not in {}", unknown.join(", "), context.display_path(&it.path)))
 }
 
 fn target(context: &ToolContext, args: &LaunchArguments, attaches: bool) -> Result<Target, Failure> {
@@ -381,6 +404,7 @@ fn render_breakpoints(context: &ToolContext, all: &Breakpoints) -> (String, Vec<
             let why = placed.sentence().unwrap_or("until its code is loaded");
             line.push_str(&format!(" (not set: {why})"));
         }
+        line.extend(unknown_names(context, it).map(|note| format!(" ({note})")));
         text.push_str(&format!("{line}\n"));
         list.push(json!({ "file": context.display_path(&it.path), "line": at, "verified": placed.verified }));
     }

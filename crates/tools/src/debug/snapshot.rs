@@ -469,6 +469,13 @@ fn misplaced(
     for (it, _) in missing {
         report(format!("on {}", it.name), None);
     }
+    for (it, _) in all.list() {
+        if let Some(note) = super::launch::unknown_names(context, it) {
+            let what = format!("{}:{}", context.display_path(&it.path), it.line);
+            text.push_str(&format!("breakpoint {what}: {note}, so its condition may never be true\n"));
+            list.push(json!({ "breakpoint": what, "why": note }));
+        }
+    }
     for (it, placed) in all.list().filter(|(_, placed)| placed.was_verified && !has_ended) {
         if let Some(line) = placed.line.filter(|line| *line != it.line) {
             let what = format!("{}:{}", context.display_path(&it.path), it.line);
