@@ -346,6 +346,20 @@ fn a_failing_trace_reports_its_findings() {
               1 unchanged; see `scopes` and `variables`
         "#]],
     );
+    // The name leaves its scope and enters it again.
+    let one = step(1);
+    let out = json!([{"fail": "n is not defined"}]);
+    let n = |value: &str| json!([{"body": {"result": value, "variablesReference": 0}}]);
+    let evaluated = json!([n("1"), out, out, n("1")]);
+    let said = trace(json!({"next": [one, one, one, failed], "evaluate": evaluated}), None);
+    let changes: Vec<&str> = said.lines().take(3).collect();
+    check_output(
+        &changes.join("\n"),
+        &expect![[r#"
+            inner at a.txt:2: n = 1
+            inner at a.txt:2: 1 -> (out of scope)
+            inner at a.txt:2: (out of scope) -> 1"#]],
+    );
     // At the end of the script, the program stops without a frame.
     let frame = json!([{"body": {"totalFrames": 1, "stackFrames": [{"id": 1, "name": "f", "line": 2, "column": 1}]}}]);
     let none = json!([{"body": {"totalFrames": 0, "stackFrames": []}}]);

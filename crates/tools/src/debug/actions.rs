@@ -134,7 +134,7 @@ pub(super) struct TestArguments {
 #[derive(Debug, Deserialize)]
 pub(super) struct ProbeArguments {
     #[serde(flatten)]
-    pub launch: LaunchArguments,
+    pub test: TestArguments,
     pub points: Vec<WatchedLine>,
 }
 

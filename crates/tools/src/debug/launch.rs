@@ -24,7 +24,7 @@ use crate::{Failure, ToolContext};
 impl Debug {
     /// Starts a session and renders its first stop.
     pub(super) async fn launch(&self, args: &LaunchArguments, attaches: bool, cx: Cx<'_>) -> Answer {
-        Self::refuse_stop_arguments(if attaches { "attach" } else { "launch" }, args)?;
+        Self::refuse_stop_arguments(if attaches { "attach" } else { "launch" }, args, false)?;
         if args.config.is_some() {
             return self.launch_config(args, cx).await;
         }
@@ -35,9 +35,16 @@ impl Debug {
     }
 
     /// Refuses kinds of breakpoints that refer to a stopped program.
-    pub(super) fn refuse_stop_arguments(action: &str, args: &LaunchArguments) -> Result<(), Failure> {
+    ///
+    /// A `name` may be that of a test instead.
+    pub(super) fn refuse_stop_arguments(
+        action: &str,
+        args: &LaunchArguments,
+        is_test: bool,
+    ) -> Result<(), Failure> {
+        let name = if is_test { &None } else { &args.name };
         let given =
-            [("memory_reference", &args.memory_reference), ("data_id", &args.data_id), ("name", &args.name)];
+            [("memory_reference", &args.memory_reference), ("data_id", &args.data_id), ("name", name)];
         let Some((given, _)) = given.iter().find(|(_, it)| it.is_some()) else { return Ok(()) };
         let message = format!(
             "`{action}` takes no `{given}`, which refers to a stopped program;\nstop it first by \

@@ -25,6 +25,8 @@ use super::{Answer, Cx, Debug, needs};
 use crate::{Failure, counted};
 
 /// Maximum number of rows in the text and in the details of a result.
+///
+/// Half of them are the first, half the last.
 const SHOWN: usize = 100;
 const MAX_ROWS: usize = 2_000;
 /// Maximum size of the program's own output in a result, in bytes.
@@ -45,6 +47,8 @@ struct Point {
 
 /// The values at one pass of a point.
 struct Row {
+    /// Number of the pass of any point, from 1.
+    pass: usize,
     point: usize,
     values: Vec<String>,
 }
@@ -71,7 +75,9 @@ impl Marks {
 
 #[derive(Default)]
 struct Table {
+    /// The first rows, and the last after these.
     rows: Vec<Row>,
+    last_rows: VecDeque<Row>,
     passes: Vec<usize>,
     /// The end of the program's output.
     output: String,
@@ -82,6 +88,8 @@ struct Table {
     dropped: u64,
     /// Number of rows that were too long or incomplete.
     unread: usize,
+    /// The last error of each expression, by point.
+    errors: HashMap<(usize, String), String>,
 }
 
 impl Debug {
@@ -89,13 +97,25 @@ impl Debug {
         if args.points.is_empty() {
             return Err(needs("probe", "points"));
         }
-        Self::refuse_stop_arguments("probe", &args.launch)?;
+        let launch = &args.test.launch;
+        let is_test = launch.config.is_none()
+            && launch.program.is_none()
+            && launch.module.is_none()
+            && (launch.name.is_some() || launch.file.is_some());
+        Self::refuse_stop_arguments("probe", launch, is_test)?;
         let mut notes = String::new();
-        let (mut plan, overrides) = match &args.launch.config {
-            Some(name) => self.one_config(name, &args.launch, cx, &mut notes).await?,
+        let (mut plan, overrides) = match &launch.config {
+            Some(name) => self.one_config(name, launch, cx, &mut notes).await?,
             None => {
-                let overrides = super::launch::json_text(args.launch.arguments.as_deref())?;
-                (self.plan(self.spec(&args.launch, false)?).await?, overrides)
+                let overrides = super::launch::json_text(launch.arguments.as_deref())?;
+                let plan = if is_test {
+                    let (title, run) = self.runner(&args.test, cx).await?;
+                    notes.extend(run.note.iter().map(|note| format!("{note}\n")));
+                    LaunchPlan { title, ..self.plan(self.test_spec(&args.test, cx, &run).await?).await? }
+                } else {
+                    self.plan(self.spec(launch, false)?).await?
+                };
+                (plan, overrides)
             }
         };
         super::launch::permit_breakpoints(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
@@ -274,9 +294,10 @@ impl Debug {
             let mut values = Vec::new();
             for expression in &point.expressions {
                 let value = at.evaluate(expression, Some(frame.id), "watch", clock).await;
-                values.push(value.map_or_else(|error| format!("({error})"), |it| it.value));
+                let error = |error| table.error_once(number, expression, &error);
+                values.push(value.map_or_else(error, |it| it.value));
             }
-            table.add(Row { point: number, values });
+            table.add(number, values);
         }
         Ok(())
     }
@@ -334,8 +355,13 @@ impl Debug {
             text.push_str(&format!("{} could not be read\n", counted(table.unread, "row")));
         }
         text.push_str("\n| pass | at | values |\n|---|---|---|\n");
-        for (number, row) in table.rows.iter().take(SHOWN).enumerate() {
+        let passes: usize = table.passes.iter().sum();
+        for row in table.all_rows().filter(|row| is_at_an_end(row.pass, passes, SHOWN)) {
             let Some(point) = points.get(row.point) else { continue };
+            if passes > SHOWN && row.pass == passes - SHOWN / 2 + 1 {
+                let left_out = counted(passes - SHOWN, "row");
+                text.push_str(&format!("| … | | {left_out} left out |\n"));
+            }
             let values: Vec<String> = point
                 .expressions
                 .iter()
@@ -343,11 +369,7 @@ impl Debug {
                 .map(|(expression, value)| table_cell(&format!("{expression} = {}", cut(value, 120))))
                 .collect();
             let at = table_cell(&name(point));
-            text.push_str(&format!("| {} | {at} | {} |\n", number + 1, values.join(", ")));
-        }
-        let passes: usize = table.passes.iter().sum();
-        if passes > SHOWN {
-            text.push_str(&format!("{} more rows not shown\n", passes - SHOWN));
+            text.push_str(&format!("| {} | {at} | {} |\n", row.pass, values.join(", ")));
         }
         if table.dropped > 0 {
             text.push_str(&format!(
@@ -367,13 +389,12 @@ impl Debug {
         }
         text.push_str(&format!("\nmeasured by {how}\n"));
         let rows: Vec<Value> = table
-            .rows
-            .iter()
+            .all_rows()
             .filter_map(|row| {
                 let point = points.get(row.point)?;
                 let values: serde_json::Map<String, Value> =
                     point.expressions.iter().cloned().zip(row.values.iter().map(|it| json!(it))).collect();
-                Some(json!({ "file": self.context.display_path(&point.path), "line": point.line, "values": values }))
+                Some(json!({ "pass": row.pass, "file": self.context.display_path(&point.path), "line": point.line, "values": values }))
             })
             .collect();
         let details = json!({ "session": root.id, "state": root.state().name(), "rows": rows,
@@ -383,12 +404,32 @@ impl Debug {
 }
 
 impl Table {
-    fn add(&mut self, row: Row) {
-        if let Some(passes) = self.passes.get_mut(row.point) {
+    fn add(&mut self, point: usize, values: Vec<String>) {
+        if let Some(passes) = self.passes.get_mut(point) {
             *passes += 1;
-            if self.rows.len() < MAX_ROWS {
-                self.rows.push(row);
+            let pass = self.passes.iter().sum();
+            let row = Row { pass, point, values };
+            if self.rows.len() < MAX_ROWS / 2 {
+                return self.rows.push(row);
             }
+            if self.last_rows.len() == MAX_ROWS / 2 {
+                self.last_rows.pop_front();
+            }
+            self.last_rows.push_back(row);
+        }
+    }
+
+    fn all_rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().chain(&self.last_rows)
+    }
+
+    /// The error as a value; a reference to it if it repeats the last one.
+    fn error_once(&mut self, point: usize, expression: &str, error: &DapError) -> String {
+        let error = error.to_string();
+        let place = (point, expression.to_owned());
+        match self.errors.insert(place, error.clone()) {
+            Some(last) if last == error => "(the same error)".to_owned(),
+            _ => format!("({error})"),
         }
     }
 
@@ -407,7 +448,7 @@ impl Table {
             self.unread += usize::from(last > at);
             let mut parts = buffer[last + marks.begin.len()..end].split(&marks.between);
             if let Some(point) = parts.next().and_then(|it| it.parse().ok()) {
-                self.add(Row { point, values: parts.map(str::to_owned).collect() });
+                self.add(point, parts.map(str::to_owned).collect());
             }
             // Delve prefixes a message with the goroutine: `> [Go 1]: `.
             let before = &buffer[..at];
@@ -450,6 +491,11 @@ impl Table {
     }
 }
 
+/// Whether a pass is among the first or the last of all, `shown` together.
+fn is_at_an_end(pass: usize, passes: usize, shown: usize) -> bool {
+    pass <= shown / 2 || pass + shown / 2 > passes
+}
+
 /// Escapes a text for a table cell.
 fn table_cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', "\\n")
@@ -486,8 +532,8 @@ mod tests {
             buffer.push_str(piece);
             table.read(&mut buffer, Category::Stdout, &marks);
         }
-        assert_eq!(table.passes.iter().sum::<usize>(), table.rows.len());
-        let rows = table.rows.iter().map(|row| (row.point, row.values.join(",")));
+        assert_eq!(table.passes.iter().sum::<usize>(), table.all_rows().count());
+        let rows = table.all_rows().map(|row| (row.point, row.values.join(",")));
         (rows.collect(), table.output)
     }
 
@@ -504,6 +550,17 @@ mod tests {
     }
 
     #[test]
+    fn a_repeated_error_is_shown_once() {
+        let mut table = Table::default();
+        let error = |text: &str| DapError::Invalid(text.to_owned());
+        let mut shown = |expression: &str, text: &str| table.error_once(0, expression, &error(text));
+        assert_eq!(shown("a", "no a"), "(no a)");
+        assert_eq!(shown("a", "no a"), "(the same error)");
+        assert_eq!(shown("b", "no a"), "(no a)");
+        assert_eq!(shown("a", "bad a"), "(bad a)");
+    }
+
+    #[test]
     fn rows_are_bounded_and_passes_are_counted() {
         let marks = Marks::with_nonce("7");
         let mut table = Table { passes: vec![0; 1], ..Table::default() };
@@ -512,7 +569,9 @@ mod tests {
             buffer.push_str(&format!("a line of the program\n@@7p0@@7v{number}@@7e\n"));
             table.read(&mut buffer, Category::Stdout, &marks);
         }
-        assert_eq!((table.passes[0], table.rows.len()), (3_000, MAX_ROWS));
+        assert_eq!((table.passes[0], table.all_rows().count()), (3_000, MAX_ROWS));
+        let passes: Vec<usize> = table.all_rows().map(|row| row.pass).collect();
+        assert_eq!((passes[0], passes[999], passes[1_000], passes[1_999]), (1, 1_000, 2_001, 3_000));
         assert!(table.output.len() <= 8 * OUTPUT && table.output_before > 0);
         buffer.push_str("@@7p0@@7v");
         buffer.push_str(&"x".repeat(2 * ROW));

@@ -272,7 +272,11 @@ impl Debug {
     }
 
     /// Finds the test that the arguments name; returns its title and how to run it.
-    async fn runner(&self, args: &TestArguments, cx: Cx<'_>) -> Result<(String, TestRun), Failure> {
+    pub(super) async fn runner(
+        &self,
+        args: &TestArguments,
+        cx: Cx<'_>,
+    ) -> Result<(String, TestRun), Failure> {
         let root = self.context.workspace.root().clone();
         let cwd = args.launch.cwd.as_deref().map(|it| self.context.workspace.resolve(it)).transpose()?;
         let runner = runners::runner("executable")?;
@@ -326,7 +330,7 @@ impl Debug {
         Some((parts.next()??, parts.next()??))
     }
 
-    async fn test_spec(
+    pub(super) async fn test_spec(
         &self,
         args: &TestArguments,
         cx: Cx<'_>,

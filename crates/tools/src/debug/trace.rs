@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::ToolResult;
-use dap_client::{Frame, Need, Session, State, Stop};
+use dap_client::{DapError, Frame, Need, Session, State, Stop};
 use policy::ErrorCode;
 use serde_json::{Value, json};
 
@@ -115,6 +115,8 @@ impl Debug {
             }
             let now = match session.evaluate(expression, Some(at.id), "watch", cx.clock).await {
                 Ok(now) => now.value,
+                // The name left its scope and may enter it again.
+                Err(DapError::Refused { .. }) => "(out of scope)".to_owned(),
                 Err(error) => break format!("{expression} can no longer be evaluated: {error}"),
             };
             if now != value {
