@@ -15,6 +15,7 @@ mod crash;
 mod debug;
 mod debug_breakpoints;
 mod debug_cleanup;
+mod debug_limits;
 mod debug_programs;
 mod debug_real;
 mod debug_requests;

@@ -1,0 +1,234 @@
+//! Real adapters with programs that are awkward to debug: values, output, deadlocks, ends, tests.
+//!
+//! Slow: real debuggers.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox};
+
+#[track_caller]
+fn says(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> Value {
+    let answer = batch.call("debug", arguments);
+    let said = answer.ok();
+    for part in parts {
+        assert!(said.contains(part), "{part} is missing in the answer to {arguments}:\n{said}");
+    }
+    answer.value["details"].clone()
+}
+
+fn at(program: &str, line: u64) -> Value {
+    let points = json!([{"file": program, "line": line}]);
+    json!({"action": "launch", "program": program, "breakpoints": points, "timeout": 60})
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_node_program_ends_with_its_session() {
+    let program = "const fs = require(\"fs\");\nconst n = 1;\nfs.writeFileSync(\"ran\", `${n}`);\n";
+    let sandbox = Sandbox::with(&[("a.js", program)]);
+    for end in ["terminate", "disconnect", "restart"] {
+        let mut batch = Batch::start(&sandbox);
+        says(&mut batch, &at("a.js", 2), &["stopped: breakpoint"]);
+        says(&mut batch, &json!({"action": end, "timeout": 60}), &[]);
+        assert!(batch.end().0.success());
+        assert!(!sandbox.project().join("ran").exists(), "{end} let the program run on");
+    }
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn debugpy_is_not_sent_what_it_lacks() {
+    let sandbox = Sandbox::with(&[("a.py", "n = 1\nprint(n)\n")]);
+    let mut batch = Batch::start(&sandbox);
+    says(&mut batch, &at("a.py", 2), &["stopped: breakpoint"]);
+    for command in ["dataBreakpointInfo", "stepBack", "readMemory", "restartFrame", "disassemble"] {
+        let request = json!({"action": "request", "command": command, "arguments": "{\"threadId\": 1}"});
+        let begin = Instant::now();
+        batch.call("debug", &request).fails("unsupported");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{command}: {:?}", begin.elapsed());
+    }
+    says(&mut batch, &json!({"action": "evaluate", "expression": "n"}), &["n = 1"]);
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
+const SLOW: &str = "\
+import threading, time
+class Slow:
+    def __repr__(self):
+        time.sleep(3)
+        return 'slow'
+def idle():
+    for _ in range(10000):
+        time.sleep(0.01)
+threading.Thread(target=idle, daemon=True).start()
+def f():
+    before = 1
+    value = Slow()
+    return before
+f()
+";
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_value_that_is_slow_to_show_delays_a_stop_once() {
+    let sandbox = Sandbox::with(&[("a.py", SLOW)]);
+    let mut batch = Batch::start(&sandbox);
+    let begin = Instant::now();
+    says(&mut batch, &at("a.py", 13), &["before = 1", "value = slow", "showing a value runs code"]);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
+const DEADLOCK: &str = "\
+import threading
+a, b = threading.Lock(), threading.Lock()
+both = threading.Barrier(2)
+def take(one, other):
+    with one:
+        both.wait()
+        with other:
+            pass
+threads = [threading.Thread(target=take, args=it) for it in ((a, b), (b, a))]
+for it in threads: it.start()
+for it in threads: it.join()
+";
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_deadlocked_python_program_shows_its_stacks() {
+    let sandbox = Sandbox::with(&[("a.py", DEADLOCK)]);
+    let mut batch = Batch::start(&sandbox);
+    says(&mut batch, &json!({"action": "launch", "program": "a.py", "timeout": 3}), &["running"]);
+    let parts = ["  <module> at a.py:11\n", "  take at a.py:7\n"];
+    let details = says(&mut batch, &json!({"action": "pause"}), &parts);
+    assert_eq!(details["threads"].as_array().map(Vec::len), Some(3));
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn text_that_is_no_unicode_keeps_the_rest_of_a_message() {
+    let python = "import sys\nsys.stdout.reconfigure(errors='surrogateescape')\n\
+        print('one')\nprint('x\\udcffy')\nprint('two')\nn = 1\n";
+    let script = "const s = 'a\\ud800b';\nconst n = s.length;\nconsole.log(n);\n";
+    let sandbox = Sandbox::with(&[("a.py", python), ("a.js", script)]);
+    let mut batch = Batch::start(&sandbox);
+    says(&mut batch, &at("a.py", 6), &["one", "x\u{fffd}y", "two"]);
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    says(&mut batch, &at("a.js", 3), &["s = 'a\u{fffd}b'", "n = 3"]);
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn gdb_waits_once_for_output_that_does_not_come() {
+    let program = "#include <stdio.h>\n#include <unistd.h>\nint main(void) {\n  write(1, \"x\\xff\\n\", 3);\n  \
+        for (int i = 0; i < 3; i++) {\n    printf(\"%d\\n\", i);\n  }\n  return 0;\n}\n";
+    let sandbox = Sandbox::with(&[("a.c", program)]);
+    let built = Command::new("gcc").current_dir(sandbox.project()).args(["-g", "-o", "a", "a.c"]).status();
+    assert!(built.expect("gcc starts").success());
+    let mut batch = Batch::start(&sandbox);
+    let mut launch = at("a.c", 6);
+    launch["program"] = json!("a");
+    launch["adapter"] = json!("gdb");
+    says(&mut batch, &launch, &["stopped: breakpoint"]);
+    let begin = Instant::now();
+    says(&mut batch, &json!({"action": "continue"}), &["i = 1"]);
+    says(&mut batch, &json!({"action": "continue"}), &["i = 2"]);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
+const GUARDED: &str = "\
+import pytest
+
+def load():
+    try:
+        import a_module_that_is_missing
+    except ImportError:
+        return None
+
+def parse(text):
+    return int(text)
+
+def test_passes():
+    assert load() is None
+    with pytest.raises(ValueError):
+        parse('x')
+    assert sorted(['1'], key=lambda it: parse(it)) == ['1']
+
+def test_fails():
+    try:
+        sorted(['x'], key=lambda it: parse(it))
+    except ValueError:
+        pass
+    total = parse('2')
+    assert total == 3
+";
+
+/// The environment with pytest.
+fn pytest() -> Value {
+    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
+    let lib = tools.join("lib/python-tests/lib");
+    let version =
+        std::fs::read_dir(&lib).expect("pytest is set up").flatten().next().expect("a version").path();
+    json!({"PYTHONPATH": version.join("site-packages")})
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_pytest_test_passes_its_handled_exceptions() {
+    let sandbox = Sandbox::with(&[("test_a.py", GUARDED)]);
+    let mut batch = Batch::start(&sandbox);
+    let test = |name: &str| json!({"action": "test", "name": name, "env": pytest()});
+    says(&mut batch, &test("test_passes"), &["passed: there was no failure to stop at"]);
+    says(&mut batch, &test("test_fails"), &["fails here", "at test_a.py:24"]);
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    let points = json!([{"file": "test_a.py", "line": 10, "expressions": ["text"]}]);
+    let probe = json!({"action": "probe", "name": "test_fails", "env": pytest(), "points": points});
+    says(&mut batch, &probe, &["test_fails: ended with exit code 1", "test_a.py:10: 2 passes", "text = 2"]);
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
+
+const NODE_GUARDED: &str = "\
+const test = require('node:test');
+const assert = require('node:assert');
+function parse(text) {
+  return JSON.parse(text);
+}
+test('passes', () => {
+  try { require('a-module-that-is-missing'); } catch { }
+  assert.throws(() => parse('{'));
+});
+test('fails', () => {
+  try { parse('['); } catch { }
+  const total = parse('2');
+  assert.strictEqual(total, 3);
+});
+";
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_node_test_passes_its_handled_exceptions() {
+    let sandbox = Sandbox::with(&[("a.test.js", NODE_GUARDED)]);
+    let mut batch = Batch::start(&sandbox);
+    let test = |name: &str| json!({"action": "test", "file": "a.test.js", "name": name});
+    says(&mut batch, &test("passes"), &["passed: there was no failure to stop at"]);
+    says(&mut batch, &test("fails"), &["fails here", "at a.test.js:13", "total = 2"]);
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    let points = json!([{"file": "a.test.js", "line": 4, "expressions": ["text", "absent"]}]);
+    let probe = json!({"action": "probe", "file": "a.test.js", "name": "fails", "points": points});
+    says(&mut batch, &probe, &["a.test.js:4: 2 passes", "text = '2'", "absent = (the same error)"]);
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
