@@ -99,9 +99,11 @@ who calls A, what does A call [in FILE[:LINE]]
 describe A [in FILE[:LINE]]
 what does A do [in FILE[:LINE]]
 list symbols in FILE
+find class A
 organize imports in FILE
 format FILE
 explain the diagnostics [in FILE]
+check FILE
 fix all diagnostics [of KIND] [in FILE[:LINE]]
 debug FILE stopping at FILE:LINE [and show EXPR]
 run test NAME [in FILE[:LINE]] under the debugger
@@ -126,7 +128,14 @@ pub fn nearest(prompt: &str) -> Option<&'static str> {
 
 /// Parses a prompt; `None` if it is not in the grammar.
 pub fn parse(prompt: &str) -> Option<Job> {
-    let words = words(prompt)?;
+    let mut words = words(prompt)?;
+    if let Some(first) = words.first_mut().filter(|word| !word.quoted)
+        && let Some(question) = first.text.strip_suffix("'s").map(str::to_owned)
+    {
+        // `where's A`
+        first.text = question;
+        words.insert(1, Word { text: "is".to_owned(), quoted: false });
+    }
     let mut cursor = Cursor { words: &words, at: 0 };
     let job = cursor.job()?;
     // Reject a sentence with words that were not understood.
@@ -190,10 +199,27 @@ impl Cursor<'_> {
             }
             self.noun();
             let symbol = self.name()?;
-            self.expect(&["to", "as", "into"])?;
+            // As on the command line, two names suffice.
+            let is_last = self.at + 1 == self.words.len() && !self.words[self.at].quoted;
+            if !is_last || self.is_next("to") {
+                self.expect(&["to", "as", "into"])?;
+            }
             let new_name = self.name()?;
+            // No symbol is called like a path.
+            if new_name.contains(['/', '.']) {
+                return Some(Job::MoveFile { from: symbol, to: new_name });
+            }
             self.skip(&["everywhere"]);
             return Some(Job::Rename { symbol, new_name, place: self.place()? });
+        }
+        if self.take(&["change"]) {
+            self.skip(&["the"]);
+            self.expect(&["name"])?;
+            self.expect(&["of"])?;
+            self.noun();
+            let symbol = self.name()?;
+            self.expect(&["to", "into"])?;
+            return Some(Job::Rename { symbol, new_name: self.name()?, place: self.place()? });
         }
         if self.take(&["move"]) {
             self.skip(&["the", "file", "module"]);
@@ -212,11 +238,15 @@ impl Cursor<'_> {
             return Some(Job::Tidy { action: "organize_imports", file: self.name()? });
         }
         if self.take(&["format", "reformat"]) {
+            self.skip(&["the"]);
+            if self.take(&["code"]) {
+                self.expect(&["in"])?;
+            }
             self.skip(&["the", "file"]);
             return Some(Job::Tidy { action: "format", file: self.name()? });
         }
         if self.take(&["undo", "revert"]) {
-            self.skip(&["that", "it", "the", "last", "run", "change", "changes"]);
+            self.skip(&["that", "it", "the", "my", "last", "run", "rename", "edit", "change", "changes"]);
             return Some(Job::Undo);
         }
         if self.take(&["redo"]) {
@@ -231,8 +261,13 @@ impl Cursor<'_> {
         }
         let start = self.at;
         if self.take(&["run"]) {
-            self.skip(&["all", "the"]);
-            if self.take(&["tests"]) {
+            self.skip(&["all", "the", "my"]);
+            let has_suite = self.is_next("test")
+                && self.words.get(self.at + 1).is_some_and(|word| word.text.eq_ignore_ascii_case("suite"));
+            if has_suite {
+                self.at += 2;
+            }
+            if has_suite || self.take(&["tests"]) {
                 return Some(Job::RunTests);
             }
         }
@@ -248,22 +283,70 @@ impl Cursor<'_> {
             return Some(job);
         }
         if self.take(&["describe"]) {
-            self.noun();
-            let symbol = self.name()?;
-            return Some(Job::Find { action: "hover", symbol, place: self.place()? });
+            return self.hover();
         }
-        self.question()
+        let start = self.at;
+        if let Some(job) = self.question() {
+            return Some(job);
+        }
+        self.at = start;
+        if self.take(&["check"]) {
+            self.skip(&["the", "file"]);
+            return Some(Job::Diagnostics { file: Some(self.file()?) });
+        }
+        if self.take(&["find", "search"]) {
+            return self.search();
+        }
+        let is_question = self.take(&["what"]) && self.take(&["is"]);
+        if is_question || self.take(&["explain"]) {
+            return self.hover();
+        }
+        None
+    }
+
+    /// Parses `A [in FILE[:LINE]]` after a request to describe it.
+    fn hover(&mut self) -> Option<Job> {
+        let has_article = self.is_next("the") || self.is_next("a");
+        let start = self.at;
+        self.skip(&["a"]);
+        self.noun();
+        // `the function parse` is a symbol; `the plan` is not.
+        if has_article && self.at < start + 2 {
+            return None;
+        }
+        let symbol = self.name()?;
+        Some(Job::Find { action: "hover", symbol, place: self.place()? })
+    }
+
+    /// Parses `[for] [the] class A` after `find`: a symbol anywhere.
+    fn search(&mut self) -> Option<Job> {
+        self.skip(&["for", "the"]);
+        let start = self.at;
+        self.noun();
+        // `find bugs` and `find type errors` name no symbol.
+        if self.at == start || self.words[self.at - 1].text.eq_ignore_ascii_case("type") {
+            return None;
+        }
+        Some(Job::Find { action: "symbols", symbol: self.name()?, place: Place::default() })
+    }
+
+    /// A file; a plain word names none.
+    fn file(&mut self) -> Option<String> {
+        let is_quoted = self.words.get(self.at)?.quoted;
+        self.name().filter(|name| is_quoted || name.contains(['.', '/']))
     }
 
     /// Parses `who calls A` and `what does A call`; does not advance otherwise.
     fn calls(&mut self) -> Option<Job> {
         let start = self.at;
         let mut read = || {
-            if self.take(&["who", "what"]) && self.take(&["calls", "uses"]) {
-                let action = if self.words[self.at - 1].text.eq_ignore_ascii_case("calls") {
-                    "callers"
-                } else {
-                    "references"
+            let verbs = ["calls", "uses", "implements", "extends"];
+            if self.take(&["who", "what"]) && self.take(&verbs) {
+                let action = match self.words[self.at - 1].text.to_lowercase().as_str() {
+                    "calls" => "callers",
+                    "uses" => "references",
+                    "implements" => "implementation",
+                    _ => "subtypes",
                 };
                 self.noun();
                 let symbol = self.name()?;
@@ -418,8 +501,9 @@ impl Cursor<'_> {
 
     /// Parses questions about symbols and diagnostics.
     fn question(&mut self) -> Option<Job> {
-        let verb = self.take(&["find", "show", "list", "explain", "what", "where", "go", "check", "get"]);
-        self.skip(&["me", "are", "is", "to", "all", "the", "current", "every"]);
+        let verbs = ["find", "show", "list", "explain", "what", "where", "go", "check", "get", "are", "jump"];
+        let verb = self.take(&verbs);
+        self.skip(&["me", "are", "is", "to", "for", "there", "any", "all", "the", "current", "every"]);
         if self.take(&["diagnostics", "diagnostic", "errors", "error", "problems", "problem", "warnings"]) {
             self.skip(&["and", "warnings", "errors"]);
             return Some(Job::Diagnostics { file: self.place()?.file });
@@ -442,7 +526,8 @@ impl Cursor<'_> {
             }
         }
         if self.take(&["symbols", "outline"]) {
-            let file = self.place()?.file?;
+            let place = self.place()?;
+            let file = if place == Place::default() { self.file()? } else { place.file? };
             return Some(Job::Find {
                 action: "symbols",
                 symbol: String::new(),
@@ -451,13 +536,23 @@ impl Cursor<'_> {
         }
         // `where is A defined`, `where is A used`
         if verb && self.words.first().is_some_and(|word| word.text.eq_ignore_ascii_case("where")) {
+            let article =
+                self.at.checked_sub(1).is_some_and(|at| self.words[at].text.eq_ignore_ascii_case("the"));
+            let start = self.at;
             self.noun();
+            let is_vague = article && self.at == start;
             let symbol = self.name()?;
             let action = if self.take(&["defined", "declared"]) {
                 "definition"
             } else {
-                self.expect(&["used", "referenced", "called"])?;
-                "references"
+                // `where is A` asks for its definition.
+                let is_used = self.take(&["used", "referenced", "called"]);
+                match is_used {
+                    true => "references",
+                    // `the bug` is no symbol; `the class A` is.
+                    false if is_vague => return None,
+                    false => "definition",
+                }
             };
             return Some(Job::Find { action, symbol, place: self.place()? });
         }
@@ -465,7 +560,10 @@ impl Cursor<'_> {
     }
 
     fn about(&mut self, action: &'static str) -> Option<Job> {
-        self.expect(&["of", "to", "for"])?;
+        // `type errors` names no symbol.
+        if !self.take(&["of", "to", "for"]) && action == "type_definition" {
+            return None;
+        }
         self.noun();
         let symbol = self.name()?;
         Some(Job::Find { action, symbol, place: self.place()? })
@@ -483,7 +581,13 @@ impl Cursor<'_> {
         {
             return Some(Place { file: Some(file.to_owned()), line: Some(line) });
         }
-        Some(Place { file: Some(name), line: None })
+        let start = self.at;
+        self.skip(&["on", "at"]);
+        let line = if self.take(&["line"]) { self.name().and_then(|line| line.parse().ok()) } else { None };
+        if line.is_none() {
+            self.at = start;
+        }
+        Some(Place { file: Some(name), line })
     }
 
     /// Skips words before a name, such as `the function`.

@@ -202,7 +202,7 @@ fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
 /// The places to choose from, if the failure is an ambiguous name.
 fn choices(result: Option<&&ToolResultMessage>) -> Option<Vec<String>> {
     let candidates = result?.details["candidates"].as_array()?;
-    let choice = |it: &Value| Some(format!("{}: {}", it["place"].as_str()?, it["text"].as_str()?));
+    let choice = |it: &Value| Some(format!("{}: {}", it["place"].as_str()?, it["text"].as_str()?.trim()));
     candidates.iter().take(MAX_CHOICES).map(choice).collect()
 }
 
@@ -229,9 +229,10 @@ fn call(job: &Job) -> Call {
             ("lsp", with_place(json!({ "action": "rename", "symbol": symbol, "new_name": new_name }), place))
         }
         Job::MoveFile { from, to } => ("lsp", json!({ "action": "rename_file", "file": from, "to": to })),
-        Job::Find { action: "symbols", place, .. } => {
-            ("lsp", with_place(json!({ "action": "symbols" }), place))
-        }
+        Job::Find { action: "symbols", symbol, place } => match place.file {
+            Some(_) => ("lsp", with_place(json!({ "action": "symbols" }), place)),
+            None => ("lsp", json!({ "action": "symbols", "query": symbol })),
+        },
         Job::Find { action, symbol, place } => {
             ("lsp", with_place(json!({ "action": action, "symbol": symbol }), place))
         }
@@ -321,6 +322,117 @@ mod tests {
         assert_eq!(first.stop_reason, StopReason::ToolUse);
         let last = ask(&[prompt, Message::Assistant(first), result("renamed", false)]);
         assert_eq!((last.text().as_str(), last.stop_reason), ("renamed", StopReason::Stop));
+    }
+
+    /// Requests that new users typed.
+    #[test]
+    fn requests_of_new_users_become_calls() {
+        let said = [
+            "rename make_str to to_str",
+            "rename make_str to_str",
+            "rename src/click/utils.py to src/click/helpers.py",
+            "rename utils.py to helpers.py",
+            "change the name of make_str to to_str",
+            "rename the method Context.invoke to call in src/click/core.py line 740",
+            "where is make_str used?",
+            "where's make_str",
+            "where is the class Context?",
+            "find usages of echo",
+            "references echo",
+            "go to the definition of echo",
+            "who extends Command",
+            "what implements Shape?",
+            "list all callers of echo",
+            "explain echo",
+            "what is Context?",
+            "find class Context",
+            "outline src/click/utils.py",
+            "check src/click/utils.py",
+            "are there any errors in src/click/utils.py?",
+            "check for errors",
+            "format the code in src/click/utils.py",
+            "run the test suite",
+            "undo my last change",
+            // Not understood.
+            "rename make_str to",
+            "where is the bug?",
+            "find bugs",
+            "find type errors",
+            "what is the best way to test this?",
+            "explain the architecture",
+            "check this",
+        ]
+        .map(|prompt| {
+            let call = grammar::parse(prompt).map(|job| call(&job));
+            let call = call.map(|(tool, arguments)| format!("{tool} {}", Value::Object(arguments)));
+            format!("{prompt}\n    {}\n", call.unwrap_or_else(|| "-".to_owned()))
+        });
+        expect_test::expect![[r#"
+            rename make_str to to_str
+                lsp {"action":"rename","symbol":"make_str","new_name":"to_str"}
+            rename make_str to_str
+                lsp {"action":"rename","symbol":"make_str","new_name":"to_str"}
+            rename src/click/utils.py to src/click/helpers.py
+                lsp {"action":"rename_file","file":"src/click/utils.py","to":"src/click/helpers.py"}
+            rename utils.py to helpers.py
+                lsp {"action":"rename_file","file":"utils.py","to":"helpers.py"}
+            change the name of make_str to to_str
+                lsp {"action":"rename","symbol":"make_str","new_name":"to_str"}
+            rename the method Context.invoke to call in src/click/core.py line 740
+                lsp {"action":"rename","symbol":"Context.invoke","new_name":"call","file":"src/click/core.py","line":740}
+            where is make_str used?
+                lsp {"action":"references","symbol":"make_str"}
+            where's make_str
+                lsp {"action":"definition","symbol":"make_str"}
+            where is the class Context?
+                lsp {"action":"definition","symbol":"Context"}
+            find usages of echo
+                lsp {"action":"references","symbol":"echo"}
+            references echo
+                lsp {"action":"references","symbol":"echo"}
+            go to the definition of echo
+                lsp {"action":"definition","symbol":"echo"}
+            who extends Command
+                lsp {"action":"subtypes","symbol":"Command"}
+            what implements Shape?
+                lsp {"action":"implementation","symbol":"Shape"}
+            list all callers of echo
+                lsp {"action":"callers","symbol":"echo"}
+            explain echo
+                lsp {"action":"hover","symbol":"echo"}
+            what is Context?
+                lsp {"action":"hover","symbol":"Context"}
+            find class Context
+                lsp {"action":"symbols","query":"Context"}
+            outline src/click/utils.py
+                lsp {"action":"symbols","file":"src/click/utils.py"}
+            check src/click/utils.py
+                lsp {"action":"diagnostics","file":"src/click/utils.py"}
+            are there any errors in src/click/utils.py?
+                lsp {"action":"diagnostics","file":"src/click/utils.py"}
+            check for errors
+                lsp {"action":"diagnostics"}
+            format the code in src/click/utils.py
+                lsp {"action":"format","file":"src/click/utils.py"}
+            run the test suite
+                bash {"command":"if [ -f Cargo.toml ]; then cargo test; elif [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; else python3 -m pytest; fi","timeout":600}
+            undo my last change
+                undo {}
+            rename make_str to
+                -
+            where is the bug?
+                -
+            find bugs
+                -
+            find type errors
+                -
+            what is the best way to test this?
+                -
+            explain the architecture
+                -
+            check this
+                -
+        "#]].assert_eq(&said.concat());
     }
 
     #[test]
