@@ -14,6 +14,7 @@ pub mod models;
 pub mod project;
 pub mod redaction;
 mod request;
+mod result_places;
 mod scope;
 pub mod session;
 
@@ -29,6 +30,7 @@ pub use request::{
     BranchReport, BranchRequest, CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RequestError,
     RunReport, Stop, ToolCallRequest, UndoRequest, parse_compact,
 };
+pub use result_places::{ResultPlace, result_diagnostics, result_places};
 pub use scope::RequestScope;
 pub use session::unsaved::describe_unsaved;
 pub use session::{HostedSession, Input, SessionRequest};

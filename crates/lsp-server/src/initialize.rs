@@ -45,6 +45,8 @@ pub struct Client {
     pub events: bool,
     /// Whether the client is Pilcrow's plugin, which shows answers of any length.
     pub answers: bool,
+    /// Whether the client is Pilcrow's plugin, which shows `pilcrow/list`.
+    pub lists: bool,
 }
 
 impl Client {
@@ -74,6 +76,7 @@ impl Client {
             lens_refresh: supports("/workspace/codeLens/refreshSupport"),
             events: supports("/experimental/pilcrow/events"),
             answers: supports("/experimental/pilcrow/answers"),
+            lists: supports("/experimental/pilcrow/lists"),
         }
     }
 

@@ -21,6 +21,7 @@ mod messages;
 mod progress;
 mod projects;
 mod request_line;
+mod result_list;
 mod runs;
 mod sink;
 mod stdio;

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::Connection;
 use super::progress::Progress;
+use super::result_list::ResultList;
 use super::transcript::Transcript;
 
 /// Receives the events of a session.
@@ -19,12 +20,15 @@ pub struct Sink {
     pub transcript: Transcript,
     /// Whether the client got the event that ends the run.
     pub ended: Arc<AtomicBool>,
+    /// The list of a run without a model.
+    pub list: ResultList,
 }
 
 impl EventSink for Sink {
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.transcript.add(&envelope.event);
+            self.list.observe(&envelope.event);
             match &envelope.event {
                 Event::AgentStart { run_id, .. } => {
                     let Connection { runs, port, .. } = &*self.connection;
@@ -56,6 +60,7 @@ impl EventSink for Sink {
                 tracing::debug!(%closed, "an event was not sent");
             }
             if let Event::AgentEnd { .. } = envelope.event {
+                self.list.send(&self.connection).await;
                 self.ended.store(true, Ordering::Release);
             }
         })

@@ -8,6 +8,7 @@ use std::ops::Range;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use host::escaping::{escape_controls, escape_invisible_line};
+use host::{ResultPlace, result_places};
 use serde_json::Value;
 
 use crate::output;
@@ -65,11 +66,11 @@ impl Screen {
 
 /// Renders a result with this text and these details; a `screen` is a terminal.
 pub fn render(text: &str, details: &Value, screen: Option<Screen>) -> Rendered {
-    if let Some(rows) = rows(details).filter(|_| !is_partial(text, details)) {
+    if let Some(rows) = result_places(details).filter(|_| !is_partial(text, details)) {
         let heading = |(at, line): &(usize, &str)| *at == 0 || line.starts_with("note: ");
         let notes: Vec<&str> = text.lines().enumerate().take_while(heading).map(|(_, line)| line).collect();
         let plain = Screen { width: usize::MAX, color: false };
-        let lines = rows.iter().map(|row| row.render(screen.unwrap_or(plain))).collect();
+        let lines = rows.iter().map(|place| row(place, screen.unwrap_or(plain))).collect();
         return Rendered { notes: notes.join("\n"), lines };
     }
     let mut lines = escape_controls(text).trim_end().to_owned();
@@ -91,77 +92,33 @@ fn is_partial(text: &str, details: &Value) -> bool {
     details["symbols"].is_array() && text.lines().any(says)
 }
 
-/// A place with the text to show there.
-struct Row {
-    path: String,
-    line: u64,
-    column: Option<u64>,
-    text: String,
-    /// Characters of the text to highlight.
-    name: Range<usize>,
-}
-
-/// The places of a result; `None` if it is not a list of places.
-fn rows(details: &Value) -> Option<Vec<Row>> {
-    let list = |name: &str| details[name].as_array();
-    if let Some(functions) = list("functions") {
-        let calls = functions.iter().filter_map(|it| it["calls"].as_array()).flatten();
-        return Some(calls.filter_map(row).collect());
-    }
-    let items = ["locations", "types", "symbols"].iter().find_map(|name| list(name))?;
-    Some(items.iter().filter_map(row).collect())
-}
-
-fn row(item: &Value) -> Option<Row> {
-    let field = |name: &str| item[name].as_str();
-    let source = field("text");
-    let text = match source {
-        Some(text) => text.to_owned(),
-        // A symbol with a `file` has its qualified name in `path`.
-        None => {
-            let name = if field("file").is_some() { field("path") } else { field("name") };
-            format!("{} {}", field("kind")?, name?)
-        }
+/// Renders a place as one line.
+fn row(place: &ResultPlace, screen: Screen) -> String {
+    let column = place.column.map(|column| format!(":{column}")).unwrap_or_default();
+    let prefix = format!("{}:{}{column}: ", place.path, place.line).chars().count();
+    let indent = place.text.chars().take_while(|character| character.is_whitespace()).count();
+    let room = screen.width.saturating_sub(prefix).max(20);
+    let count = place.text.chars().count();
+    // A line that does not fit begins where its name is visible.
+    let start = if count - indent <= room || place.name.end - indent.min(place.name.end) <= room {
+        indent
+    } else {
+        (place.name.end - room).min(place.name.start)
     };
-    let column = item["column"].as_u64();
-    let bytes = |at: usize| item["range"][at].as_u64();
-    let start = column.map_or(0, |column| column.saturating_sub(1) as usize);
-    let length = bytes(1).zip(bytes(0)).map_or(0, |(end, start)| end.saturating_sub(start) as usize);
-    let byte = text.char_indices().nth(start).map(|(at, _)| at);
-    let name = byte.and_then(|byte| text.get(byte..byte + length)).map_or(0, |name| name.chars().count());
-    let (start, name) = if source.is_some() { (start, name) } else { (0, 0) };
-    let path = field("file").or_else(|| field("path"))?.to_owned();
-    Some(Row { path, line: item["line"].as_u64()?, column, text, name: start..start + name })
-}
-
-impl Row {
-    fn render(&self, screen: Screen) -> String {
-        let column = self.column.map(|column| format!(":{column}")).unwrap_or_default();
-        let place = format!("{}:{}{column}: ", self.path, self.line).chars().count();
-        let indent = self.text.chars().take_while(|character| character.is_whitespace()).count();
-        let room = screen.width.saturating_sub(place).max(20);
-        let count = self.text.chars().count();
-        // A line that does not fit begins where its name is visible.
-        let start = if count - indent <= room || self.name.end - indent.min(self.name.end) <= room {
-            indent
-        } else {
-            (self.name.end - room).min(self.name.start)
-        };
-        let shown = |range: Range<usize>| -> String {
-            let range = range.start.max(start)..range.end.min(start.saturating_add(room));
-            let part: String = self.text.chars().skip(range.start).take(range.len()).collect();
-            escape_invisible_line(&part).into_owned()
-        };
-        format!(
-            "{}:{}{}: {}{}{}\n",
-            screen.paint(PATH, &escape_invisible_line(&self.path)),
-            screen.paint(NUMBER, &self.line.to_string()),
-            screen.paint(NUMBER, &column),
-            shown(0..self.name.start),
-            screen.paint(NAME, &shown(self.name.clone())),
-            shown(self.name.end..usize::MAX).trim_end(),
-        )
-    }
+    let shown = |range: Range<usize>| -> String {
+        let range = range.start.max(start)..range.end.min(start.saturating_add(room));
+        let part: String = place.text.chars().skip(range.start).take(range.len()).collect();
+        escape_invisible_line(&part).into_owned()
+    };
+    format!(
+        "{}:{}{}: {}{}{}\n",
+        screen.paint(PATH, &escape_invisible_line(&place.path)),
+        screen.paint(NUMBER, &place.line.to_string()),
+        screen.paint(NUMBER, &column),
+        shown(0..place.name.start),
+        screen.paint(NAME, &shown(place.name.clone())),
+        shown(place.name.end..usize::MAX).trim_end(),
+    )
 }
 
 /// A unified diff with changed words highlighted, and the number of changed lines.

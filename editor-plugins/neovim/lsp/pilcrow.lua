@@ -15,11 +15,14 @@ if found then
   handlers['pilcrow/question/over'] = function(...)
     return require('pilcrow').on_question_over(...)
   end
+  handlers['pilcrow/list'] = function(...)
+    return require('pilcrow').on_list(...)
+  end
   handlers['pilcrow/debug/request'] = function(...)
     return require('pilcrow.debug').on_request(...)
   end
-  -- Accepts whole answers, and shows long ones in a window.
-  capabilities = { experimental = { pilcrow = { answers = true } } }
+  -- Accepts whole answers, and shows long ones in a window; lists go to the quickfix list.
+  capabilities = { experimental = { pilcrow = { answers = true, lists = true } } }
 end
 
 return {

@@ -186,3 +186,63 @@ fn a_question_waits_for_normal_mode_but_not_after_its_run() {
     neovim.keys("<Esc>");
     assert!(wait_for(PATIENCE, || neovim.log().contains("1: Yes")), "never asked: {}", neovim.log());
 }
+
+#[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
+fn neovim_puts_lists_into_the_quickfix_list() {
+    let _alone = alone();
+    let files = [
+        ("a.py", "é = 1\ndef greet():\n    return missing\n\n\né, x = 2, greet()\n"),
+        ("b.py", "import a\n\n\na.greet()\n"),
+    ];
+    let sandbox = Sandbox::with(&files);
+    sandbox.make_repository();
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let neovim = Neovim::start_in_terminal(&sandbox, Setup::Plugin, &["a.py"]);
+    let listed = |request: &str, wanted: &expect_test::Expect| {
+        neovim.lua("vim.fn.setqflist({}, 'r'); vim.cmd.cclose(); return true");
+        neovim.keys(&format!(":Pilcrow {request}<CR>"));
+        neovim.wait_lua(
+            "the list",
+            "return #vim.fn.getqflist() > 0 and vim.fn.execute('messages'):find(':copen') ~= nil",
+        );
+        assert!(!neovim.is_blocked(), "{request}: {}", neovim.messages());
+        let rows = neovim.lua(
+            "return vim.tbl_map(function(it) return ('%s:%d:%d:%s: %s'):format(vim.fn.bufname(it.bufnr), it.lnum, it.col, it.type, it.text) end, vim.fn.getqflist())",
+        );
+        let rows: Vec<&str> = rows.as_array().unwrap().iter().filter_map(|row| row.as_str()).collect();
+        wanted.assert_eq(&rows.join("\n"));
+        // The quickfix window is open, and the cursor is still in the file.
+        assert_eq!(neovim.eval("getwininfo()->filter('v:val.quickfix')->len()"), 1);
+        assert_eq!(neovim.eval("bufname()"), "a.py");
+    };
+    listed(
+        "find references of greet",
+        &expect_test::expect![[r#"
+        a.py:2:5:: def greet():
+        a.py:6:12:: é, x = 2, greet()
+        b.py:4:3:: a.greet()"#]],
+    );
+    listed(
+        "who calls greet",
+        &expect_test::expect![[r#"
+        a.py:6:12:: é, x = 2, greet()
+        b.py:4:3:: a.greet()"#]],
+    );
+    listed(
+        "list symbols in a.py",
+        &expect_test::expect![[r#"
+        a.py:1:0:: variable é
+        a.py:2:0:: function greet
+        a.py:6:0:: variable x"#]],
+    );
+    listed(
+        "show errors in a.py",
+        &expect_test::expect![[r#"
+        a.py:2:0:W: Return type is unknown [reportUnknownParameterType]
+        a.py:3:0:E: "missing" is not defined [reportUndefinedVariable]
+        a.py:3:0:E: Undefined name `missing` [F821]
+        a.py:3:0:W: Return type is unknown [reportUnknownVariableType]
+        a.py:6:0:W: Type of "x" is unknown [reportUnknownVariableType]"#]],
+    );
+}

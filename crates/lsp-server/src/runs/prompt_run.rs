@@ -17,6 +17,7 @@ use crate::messages::Kind;
 use crate::progress::Progress;
 use crate::projects::Lease;
 use crate::request_line::RequestLine;
+use crate::result_list::ResultList;
 use crate::sink::Sink;
 use crate::transcript::Transcript;
 
@@ -77,6 +78,7 @@ impl PromptRun<'_> {
             progress: Arc::clone(progress),
             transcript,
             ended: Arc::clone(end_reported),
+            list: ResultList::new(project.workspace.root()),
         };
         let resume = match &work.kind {
             WorkKind::Prompt { resume, .. } => resume.clone(),

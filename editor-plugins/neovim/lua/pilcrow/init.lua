@@ -225,7 +225,33 @@ function M.show_answer()
   vim.o.splitkeep = splitkeep
 end
 
---- Shows a message of the server in one line if it fits, else in a window below.
+-- Whether the next answer is a list that the quickfix list shows.
+local is_listed = false
+
+local QUICKFIX_TYPES = { error = 'E', warning = 'W', information = 'I', hint = 'N' }
+
+--- Puts the places of an answer into the quickfix list and opens it; the cursor stays in place.
+function M.on_list(_, params)
+  local items = vim.tbl_map(function(item)
+    return {
+      filename = item.path,
+      lnum = item.line,
+      col = item.column ~= vim.NIL and item.column or nil,
+      text = item.text,
+      type = QUICKFIX_TYPES[item.severity],
+    }
+  end, params.items)
+  vim.fn.setqflist({}, ' ', { title = 'Pilcrow', items = items })
+  is_listed = true
+  -- Not while the user types or selects.
+  if vim.api.nvim_get_mode().mode == 'n' then
+    local window = vim.api.nvim_get_current_win()
+    vim.cmd('botright copen')
+    vim.api.nvim_set_current_win(window)
+  end
+end
+
+--- Shows a message of the server in one line if it fits or is a list, else in a window below.
 function M.on_message(_, params)
   local text = vim.trim(params.message):gsub('^Pilcrow: ', '')
   vim.api.nvim_buf_set_lines(answer_buffer(), 0, -1, false, vim.split(text, '\n'))
@@ -233,6 +259,10 @@ function M.on_message(_, params)
     return line ~= ''
   end, vim.tbl_map(vim.trim, vim.split(text, '\n')))
   local line = table.concat(parts, ' · ')
+  if is_listed then
+    is_listed = false
+    line = parts[1] .. ' (:copen)'
+  end
   if vim.fn.strdisplaywidth('¶ ' .. line) > echo_width() and not vim.api.nvim_get_mode().mode:match('^[cr]') then
     M.show_answer()
     line = parts[1] .. ' …'
