@@ -128,7 +128,8 @@ fn source_fix_all_is_applied_and_planned_from_a_prompt() {
         [{"result": []}],
     ]);
     let both = [wrong(0, "unused"), wrong(1, "y is not defined")];
-    let diagnostics = json!([report(&both), report(&[])]);
+    // The fix is tried first; then the command asks for the problems before and after its edit.
+    let diagnostics = json!([report(&both), report(&[]), report(&both), report(&[])]);
     let (sandbox, scripted) = project(diagnostics, actions);
     let said = sandbox.run(&["run", "fix all diagnostics in a.py", "--yes"]).expect(0).stdout;
     check_output(

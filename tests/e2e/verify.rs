@@ -311,6 +311,95 @@ fn a_one_shot_edit_with_new_errors_exits_with_1() {
     assert_eq!(sandbox.read("a.py"), "two = 1\n", "the edit is made");
 }
 
+/// The rename also changes a file of a package whose server does not run.
+#[test]
+fn a_one_shot_rename_starts_the_servers_of_its_files() {
+    let (mut sandbox, scripted) = two_packages();
+    let project = format!("file://{}", sandbox.project().display());
+    let edit = |line: u32, start: u32| {
+        let range = json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": start + 5}});
+        json!([{"range": range, "newText": "hail"}])
+    };
+    let mut script = about();
+    let changes = json!({
+        format!("{project}/lib/a.py"): edit(0, 4),
+        format!("{project}/lib/user.py"): edit(0, 0),
+        format!("{project}/app/main.py"): edit(0, 0),
+    });
+    script["methods"]["textDocument/rename"] = json!([[{"result": {"changes": changes}}]]);
+    drop(scripted);
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let run = |args: &[&str]| {
+        let ran = sandbox.run(args);
+        format!("exit status {:?}\n{}{}", ran.status.code(), ran.stdout, ran.stderr)
+    };
+    let said = run(&["rename", "greet", "hail", "--in", "lib/a.py:1", "--yes", "--wait", "60s"]);
+    check_output(
+        &said,
+        &expect![[r#"
+        exit status Some(0)
+        rename greet to hail: 3 places in 3 files (basedpyright)
+          app/main.py: 1
+          lib/a.py: 1
+          lib/user.py: 1
+        note: more methods named `greet` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
+        1 other occurrence of `greet` left unchanged (comments, strings, other symbols).
+          in 1 unchanged file: app/notes.md
+        No new problems (3 changed files checked).
+    "#]],
+    );
+    assert_eq!(scripted.got("initialize"), 2);
+    // An undo restores an earlier text, and starts no server.
+    check_output(
+        &run(&["undo"]),
+        &expect![[r#"
+        exit status Some(0)
+        undo: rename greet to hail
+          app/main.py
+          lib/a.py
+          lib/user.py
+    "#]],
+    );
+    check_output(
+        &run(&["redo"]),
+        &expect![[r#"
+        exit status Some(0)
+        redo: rename greet to hail
+          app/main.py
+          lib/a.py
+          lib/user.py
+    "#]],
+    );
+    check_output(
+        &run(&["run", "--yes", "undo"]),
+        &expect![[r#"
+        exit status Some(0)
+        undo: rename greet to hail
+          app/main.py
+          lib/a.py
+          lib/user.py
+        · undo 
+    "#]],
+    );
+    assert_eq!(scripted.got("initialize"), 2);
+    // A request in words waits too.
+    check_output(
+        &run(&["run", "--yes", "--wait", "60s", "rename greet to hail in lib/a.py:1"]),
+        &expect![[r#"
+            exit status Some(0)
+            rename greet to hail: 3 places in 3 files (basedpyright)
+              app/main.py: 1
+              lib/a.py: 1
+              lib/user.py: 1
+            note: more methods named `greet` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
+            1 other occurrence of `greet` left unchanged (comments, strings, other symbols).
+              in 1 unchanged file: app/notes.md
+            No new problems (3 changed files checked).
+            · lsp action=rename symbol=greet new_name=hail file=lib/a.py line=1
+        "#]],
+    );
+}
+
 /// A command that changes `a.py` and `b.py` in two edits, which affect a third
 /// file.
 fn command() -> (Sandbox, Scripted) {
@@ -817,6 +906,65 @@ fn renames_that_break_code_are_never_called_clean() {
         assert_eq!(places, broken, "{ran:?}");
         assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     }
+}
+
+/// rust-analyzer itself finds no error here; Cargo finds those of the first rename.
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_one_shot_rename_in_rust_is_compiled() {
+    let sandbox = Sandbox::with(&[
+        ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        (
+            "src/lib.rs",
+            "mod a;\n\npub trait Shape {\n    fn area(&self) -> u8;\n}\n\nmacro_rules! area {\n    ($it:expr) => {\n        $it.area()\n    };\n}\n\npub fn total(it: &dyn Shape) -> u8 {\n    area!(it) + a::three()\n}\n",
+        ),
+        ("src/a.rs", "pub fn three() -> u8 {\n    3\n}\n"),
+    ]);
+    let run = |args: &[&str]| {
+        let ran = sandbox.run(args);
+        format!("exit status {:?}\n{}{}", ran.status.code(), ran.stdout, ran.stderr)
+    };
+    let said = run(&["rename", "Shape.area", "surface", "--in", "src/lib.rs", "--yes", "--wait", "100s"]);
+    check_output(
+        &said,
+        &expect![[r#"
+        exit status Some(1)
+        rename area to surface: 1 place in 1 file (rust-analyzer)
+          src/lib.rs: 1
+        note: rust-analyzer knows no definition for these, which may be it: src/lib.rs:9
+        3 other occurrences of `area` left unchanged (comments, strings, other symbols).
+          in changed files: src/lib.rs:7, src/lib.rs:9, src/lib.rs:14
+        introduced: 1 error, 0 warnings
+          src/lib.rs:9: error: no method named `area` found for reference `&dyn Shape` in the current scope
+            method not found in `&dyn Shape` [E0599] (rustc)
+        pilcrow: the edit introduced errors; `pilcrow undo` reverts it
+    "#]],
+    );
+    run(&["undo"]);
+    let said = run(&["rename", "three", "tria", "--yes", "--wait", "100s"]);
+    check_output(
+        &said,
+        &expect![[r#"
+        exit status Some(0)
+        rename three to tria: 2 places in 2 files (rust-analyzer)
+          src/a.rs: 1
+          src/lib.rs: 1
+        No new problems (2 changed files checked).
+    "#]],
+    );
+    // Without the time for it, the result says what is not known.
+    let said = run(&["rename", "tria", "three", "--yes", "--wait", "10ms"]);
+    check_output(
+        &said,
+        &expect![[r#"
+        exit status Some(0)
+        rename tria to three: 2 places in 2 files (rust-analyzer)
+          src/a.rs: 1
+          src/lib.rs: 1
+        not checked yet by rust-analyzer: it has not reported on 2 files
+        omitted: clippy and rustc, which rust-analyzer runs on request: `lsp diagnostics`
+    "#]],
+    );
 }
 
 #[test]

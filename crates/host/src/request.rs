@@ -147,6 +147,9 @@ pub struct PromptRequest {
     pub resume: Option<String>,
     /// Name of an agent profile.
     pub agent: Option<String>,
+    /// Milliseconds that each edit of the built-in planner waits for its diagnostics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
 }
 
 /// A compaction of a session.

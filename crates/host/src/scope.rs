@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::events::Update;
 use agent::tool::StandaloneCall;
 use agent::{EventSink, Registry, TerminationReason, ToolCx, ToolResult, Toolset, call_tool, deadlines};
 use llm::Content;
@@ -83,19 +84,26 @@ impl RequestScope {
 
     /// Calls one tool, as the request names it.
     pub async fn call_tool(&self, call: ToolCallRequest, cancel: &CancellationToken) -> Reply<ToolResult> {
+        self.call_tool_reporting(call, |_| {}, cancel).await
+    }
+
+    /// Calls one tool; `on_update` gets its progress, and must not block.
+    pub async fn call_tool_reporting(
+        &self,
+        call: ToolCallRequest,
+        on_update: impl Fn(Update) + Send + Sync + 'static,
+        cancel: &CancellationToken,
+    ) -> Reply<ToolResult> {
         let ToolCallRequest { name, arguments, invoked, named, wait_ms } = call;
         if named && self.registry.get(&name).is_none() {
             let names = self.registry.names().join(", ");
             return Reply::InvalidRequest(format!("there is no tool `{name}`; there are: {names}"));
         }
         if let Some(wait) = wait_ms.map(Duration::from_millis) {
-            let settings = self.context.settings();
-            // Half of the time before the edit, since only a baseline shows which problems are new.
-            let waits = tools::ToolSettings { edit_wait: wait / 2, baseline_wait: wait / 2, ..settings };
-            self.context.set_settings(waits);
+            self.context.set_settings(self.context.settings().one_shot(wait));
         }
         let arguments: Value = if arguments.is_null() { json!({}) } else { arguments };
-        let cx = self.tool_context(RunId::new(), cancel, invoked);
+        let cx = self.tool_context(RunId::new(), cancel, invoked, on_update);
         let mut unsaved = UnsavedFiles::watch(&self.project.workspace);
         let result = call_tool(&self.registry, &name, arguments, &cx).await;
         self.notify_project_servers().await;
@@ -111,7 +119,7 @@ impl RequestScope {
         run: RunId,
         cancel: &CancellationToken,
     ) -> (ToolResult, Vec<String>) {
-        let cx = self.tool_context(run, cancel, true);
+        let cx = self.tool_context(run, cancel, true, |_| {});
         let mut unsaved = UnsavedFiles::watch(&self.project.workspace);
         let result = tools::revert(&self.context, &cx, target).await.unwrap_or_else(Into::into);
         self.notify_project_servers().await;
@@ -146,10 +154,12 @@ impl RequestScope {
         sink: Arc<dyn EventSink>,
         stop: Stop<'_>,
     ) -> anyhow::Result<Reply<RunReport>> {
-        let PromptRequest { prompt, model, directory, resume, agent } = request;
+        let PromptRequest { prompt, model, directory, resume, agent, wait_ms } = request;
         let input = Input::Prompt { text: prompt, subject: None };
         let directory = Some(directory);
-        let request = SessionRequest { resume, model, agent, directory, ..SessionRequest::new(input, sink) };
+        let edit_wait = wait_ms.map(Duration::from_millis);
+        let request =
+            SessionRequest { resume, model, agent, directory, edit_wait, ..SessionRequest::new(input, sink) };
         let mut session = match reply(self.open_session(request, stop).await)? {
             Reply::Done(session) => session,
             Reply::InvalidRequest(reason) => return Ok(Reply::InvalidRequest(reason)),
@@ -257,7 +267,13 @@ impl RequestScope {
     }
 
     /// Creates the context of a tool call outside of a session.
-    fn tool_context(&self, run: RunId, cancel: &CancellationToken, invoked: bool) -> ToolCx {
+    fn tool_context(
+        &self,
+        run: RunId,
+        cancel: &CancellationToken,
+        invoked: bool,
+        on_update: impl Fn(Update) + Send + Sync + 'static,
+    ) -> ToolCx {
         ToolCx::standalone(StandaloneCall {
             call_id: "call".to_owned(),
             run,
@@ -267,7 +283,7 @@ impl RequestScope {
             approver: Arc::clone(&self.approver),
             tools: Arc::new(Toolset::searchable(Arc::new(self.registry.clone()))),
             invoked,
-            on_update: Box::new(|_| {}),
+            on_update: Box::new(on_update),
         })
     }
 }

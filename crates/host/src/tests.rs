@@ -176,6 +176,7 @@ async fn long_session(fixture: &Fixture, project: &Arc<Project>) -> String {
             agent: id.is_none().then(|| "reviewer".to_owned()),
             directory: fixture.directory(),
             resume: id.take(),
+            wait_ms: None,
         };
         id = Some(prompt(project, request).await);
     }

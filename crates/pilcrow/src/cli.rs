@@ -50,7 +50,8 @@ pub struct ExecutionArgs {
 /// Wait of a command that edits and then ends.
 #[derive(Debug, Args, Clone, Copy)]
 pub struct WaitArgs {
-    /// Time that an edit waits for its diagnostics; a new error is exit status 1
+    /// Time that an edit without a model waits for its diagnostics; a new error is exit
+    /// status 1
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     wait: Duration,
 }
@@ -199,6 +200,8 @@ pub enum Command {
         /// Form of the built-in planner's results
         #[arg(long, value_enum, default_value_t)]
         format: Format,
+        #[command(flatten)]
+        wait: WaitArgs,
         /// Print the requests that the built-in planner understands
         #[arg(long)]
         help_planner: bool,

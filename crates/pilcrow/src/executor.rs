@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use agent::events::{Update, UpdateKind};
 use agent::{Envelope, EventSink, ToolResult};
 use futures_util::future::BoxFuture;
 use host::{
@@ -22,6 +23,8 @@ use crate::{cli, open, output, stop, terminal};
 pub struct Executor {
     homes: Homes,
     place: ExecutionPlace,
+    /// Whether the progress of a call is shown at the terminal.
+    pub shows_progress: bool,
 }
 
 enum ExecutionPlace {
@@ -56,12 +59,17 @@ impl Executor {
             let (root, id) = Workspace::identify(&open::root(project.dir.as_deref())?)?;
             let hello = Hello::new(access.yes, terminal::is_interactive(), access.keep);
             if let Some(client) = rpc_server::find(&homes, &id, &hello, &terminal::approver()).await? {
-                return Ok(Self { homes, place: ExecutionPlace::Remote(client, root) });
+                return Ok(Self {
+                    homes,
+                    place: ExecutionPlace::Remote(client, root),
+                    shows_progress: false,
+                });
             }
         }
         let project = open::open(project, access)?;
         project.workspace.set_peers(Arc::new(IpcPeers::new(&homes, args.standalone)));
-        Ok(Self { homes, place: ExecutionPlace::Local(Box::new(project.scope())) })
+        let place = ExecutionPlace::Local(Box::new(project.scope()));
+        Ok(Self { homes, place, shows_progress: false })
     }
 
     /// Calls one tool.
@@ -74,6 +82,11 @@ impl Executor {
         cancel: &CancellationToken,
     ) -> anyhow::Result<Reply<ToolResult>> {
         match &mut self.place {
+            ExecutionPlace::Local(scope) if self.shows_progress => {
+                let reply = scope.call_tool_reporting(call, |update| show_progress(&update), cancel).await;
+                output::clear();
+                Ok(reply)
+            }
             ExecutionPlace::Local(scope) => Ok(scope.call_tool(call, cancel).await),
             ExecutionPlace::Remote(client, root) => client
                 .call(&call, stop(cancel))
@@ -171,6 +184,13 @@ impl Executor {
             }
         }
         scope.project().close(cancel.is_cancelled()).await;
+    }
+}
+
+/// Shows what a call waits for, until the next output.
+pub fn show_progress(update: &Update) {
+    if update.update_type == UpdateKind::Progress {
+        output::transient(update.content.lines().next().unwrap_or_default());
     }
 }
 

@@ -70,8 +70,9 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
             Ok(Outcome::Done)
         }
         Command::Tooling(command) => block_on(commands::lsp::run(command)),
-        Command::Run { prompt, project, execution, consent, model, format, .. } => {
-            let options = commands::run::RunOptions { resume: None, consent, model, format };
+        Command::Run { prompt, project, execution, consent, model, format, wait, .. } => {
+            let wait_ms = wait.millis();
+            let options = commands::run::RunOptions { resume: None, consent, model, format, wait_ms };
             block_on(commands::run::run(prompt, &project, &execution, options))
         }
         Command::Tool { batch: true, project, execution, consent, .. } => {
@@ -112,7 +113,8 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
             let consent = cli::Consent { yes, json };
             let (id, prompt) = commands::sessions::resumed(id, prompt);
             let format = Format::default();
-            let options = commands::run::RunOptions { resume: Some(id), consent, model, format };
+            let options =
+                commands::run::RunOptions { resume: Some(id), consent, model, format, wait_ms: None };
             block_on(commands::run::run(prompt, &project, &execution, options))
         }
         Command::Sessions {

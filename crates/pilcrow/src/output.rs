@@ -17,6 +17,8 @@ use crate::stop;
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// Whether the last line on standard error is one that the next replaces.
 static TRANSIENT: AtomicBool = AtomicBool::new(false);
+/// Whether a question is open on standard error, whose line is not replaced.
+static ASKING: AtomicBool = AtomicBool::new(false);
 /// Control sequence that moves to the start of the row and erases it.
 const CLEAR: &str = "\r\x1b[K";
 /// Assumed width of a terminal that does not report it.
@@ -80,11 +82,12 @@ pub fn note(text: &str) {
 
 /// Writes a line to standard error that the next output replaces.
 ///
-/// Does nothing unless standard error is a terminal. Cuts the line to the terminal's width, because only the
+/// Does nothing unless standard error is a terminal that can erase a line, without an open question. Cuts the line to the terminal's width, because only the
 /// last row can be erased.
 pub fn transient(text: &str) {
     let stderr = std::io::stderr();
-    if !stderr.is_terminal() {
+    let is_plain = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    if !stderr.is_terminal() || is_plain || ASKING.load(Ordering::Relaxed) {
         return;
     }
     let columns = columns(&stderr);
@@ -96,8 +99,25 @@ pub fn transient(text: &str) {
     TRANSIENT.store(true, Ordering::Relaxed);
 }
 
+/// An open question at the terminal, which no transient line replaces.
+pub struct Asking(());
+
+impl Asking {
+    pub fn begin() -> Self {
+        ASKING.store(true, Ordering::Relaxed);
+        clear();
+        Self(())
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKING.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Erases a transient line.
-fn clear() {
+pub fn clear() {
     if TRANSIENT.swap(false, Ordering::Relaxed) {
         write_part(CLEAR);
     }

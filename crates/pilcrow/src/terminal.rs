@@ -12,6 +12,8 @@ use policy::{Answer, Approver, Choice, Chosen, Question, QuestionKind, Unattende
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::output;
+
 /// Maximum number of lines of a diff shown with a question.
 const MAX_LINES: usize = 120;
 
@@ -85,6 +87,7 @@ impl Terminal {
         let answer = async {
             let mut lines = self.lines.lock().await;
             lines.drop_stale();
+            let _asking = output::Asking::begin();
             let shown = {
                 let mut stderr = std::io::stderr().lock();
                 stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush())

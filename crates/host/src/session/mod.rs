@@ -10,6 +10,7 @@ pub(crate) mod unsaved;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::store::{LoadedSession, SessionStore, StoreError};
 use agent::{Event, EventSink, Registry, ReplayModel, RunOutcome, Session, TerminationReason, deadlines};
@@ -56,6 +57,8 @@ pub struct SessionRequest {
     pub default_agent: Option<String>,
     /// The directory that the request comes from; the project's root without it.
     pub directory: Option<PathBuf>,
+    /// Time that each edit of the built-in planner waits for all its diagnostics.
+    pub edit_wait: Option<Duration>,
 }
 
 impl SessionRequest {
@@ -70,6 +73,7 @@ impl SessionRequest {
             agent: None,
             default_agent: None,
             directory: None,
+            edit_wait: None,
         }
     }
 }
@@ -339,6 +343,9 @@ fn assemble(
                 None => {
                     let text = source.expand(text).map_err(RequestError::invalid)?;
                     let is_planner = chosen.model.info().api == "planner";
+                    if let Some(wait) = request.edit_wait.filter(|_| is_planner) {
+                        scope.context.set_settings(scope.context.settings().one_shot(wait));
+                    }
                     vec![prompt::render(&text, subject.as_ref(), is_planner, &scope.project.workspace)]
                 }
             };

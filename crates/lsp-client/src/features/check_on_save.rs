@@ -42,7 +42,7 @@ pub struct SaveCheck {
 /// Diagnostics of a server's sources in `diagnostics.on_save`.
 #[derive(Debug, Clone)]
 pub struct SavedProblems {
-    /// Diagnostics of each requested file.
+    /// Diagnostics of each requested file, and of each other file with an error.
     pub files: BTreeMap<AbsPath, Vec<Diagnostic>>,
     /// All files with an error, requested or not.
     ///
@@ -185,8 +185,11 @@ async fn check(
         return unknown(SaveCheckError::FilesChanged);
     }
     let on_save = &server.core.definition.diagnostics.on_save;
+    let with_errors = saved.with_errors(on_save);
+    let others = with_errors.iter().filter(|path| docs.iter().all(|doc| doc.path != **path));
+    let others: Vec<Document> = others.filter_map(|path| server.core.workspace.document(path).ok()).collect();
     let mut files = BTreeMap::new();
-    for doc in docs {
+    for doc in docs.iter().copied().chain(&others) {
         let is_as_asked = |now: Document| now.text == doc.text && now.owner != Owner::Editor { dirty: true };
         if !server.core.workspace.document(&doc.path).is_ok_and(is_as_asked) {
             return unknown(SaveCheckError::FilesChanged);
@@ -198,7 +201,6 @@ async fn check(
         items.retain(|item| item.source.as_ref().is_some_and(|it| on_save.contains(it)));
         files.insert(doc.path.clone(), items);
     }
-    let with_errors = saved.with_errors(on_save);
     if server.core.diagnostics.now().disk_changes != disk_changes {
         return Ok(Attempt::Void(SaveCheckError::FilesChanged));
     }

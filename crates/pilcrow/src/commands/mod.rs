@@ -72,10 +72,21 @@ pub fn print_text(text: &str, details: &Value, format: Format) {
 /// Prints the result of a call that may edit; new errors make it a failure.
 pub fn print_edit(tool: &str, reply: &Reply<ToolResult>, as_json: bool, format: Format) -> Outcome {
     let outcome = print(tool, reply, as_json, format);
-    let Reply::Done(result) = reply else { return outcome };
-    let introduced = result.details["diagnostics"]["introduced"].as_array();
-    let has_errors = introduced.into_iter().flatten().any(|it| it["severity"] == "error");
-    if outcome != Outcome::Done || !has_errors {
+    match reply {
+        Reply::Done(result) => with_new_errors(outcome, has_new_errors(&result.details)),
+        Reply::InvalidRequest(_) => outcome,
+    }
+}
+
+/// Whether these details of a result are those of an edit that introduced errors.
+fn has_new_errors(details: &Value) -> bool {
+    let introduced = details["diagnostics"]["introduced"].as_array();
+    introduced.into_iter().flatten().any(|it| it["severity"] == "error")
+}
+
+/// Makes an edit with new errors a failure, and names its undo.
+fn with_new_errors(outcome: Outcome, has_new_errors: bool) -> Outcome {
+    if outcome != Outcome::Done || !has_new_errors {
         return outcome;
     }
     output::note("pilcrow: the edit introduced errors; `pilcrow undo` reverts it");

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{print_text, wrong_use};
-use crate::executor::{Executor, Listener};
+use super::{has_new_errors, print_text, with_new_errors, wrong_use};
+use crate::executor::{Executor, Listener, show_progress};
 use crate::render::Format;
 use crate::{cli, output, stop};
 
@@ -28,6 +28,8 @@ pub struct RunOptions {
     pub consent: cli::Consent,
     pub model: cli::ModelArgs,
     pub format: Format,
+    /// Milliseconds that an edit of the built-in planner waits for its diagnostics.
+    pub wait_ms: Option<u64>,
 }
 
 /// Runs `prompt`.
@@ -39,7 +41,7 @@ pub async fn run(
     execution: &cli::ExecutionArgs,
     options: RunOptions,
 ) -> anyhow::Result<Outcome> {
-    let RunOptions { resume, consent, model, format } = options;
+    let RunOptions { resume, consent, model, format, wait_ms } = options;
     // A recorded session contains its prompts.
     let is_replay = model.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
     let prompt = match prompt.as_deref() {
@@ -69,10 +71,11 @@ pub async fn run(
     let access = Access { yes: consent.yes, keep: false, trusted: false };
     let mut executor = Executor::find(project, execution, access).await?;
     let cli::ModelArgs { model, agent } = model;
-    let request = PromptRequest { prompt, model, directory: std::path::absolute(".")?, resume, agent };
-    let progress = Arc::new(Progress { format, ..Progress::default() });
-    let listener = if consent.json { listener(true) } else { Arc::clone(&progress) as _ };
-    let reply = executor.run(request, listener, &cancel).await;
+    let request =
+        PromptRequest { prompt, model, directory: std::path::absolute(".")?, resume, agent, wait_ms };
+    let progress = Arc::new(Progress { format, as_json: consent.json, ..Progress::default() });
+    let reply = executor.run(request, Arc::clone(&progress) as _, &cancel).await;
+    output::clear();
     executor.close(&cancel).await;
     let RunReport { outcome, reason, unsaved } = match reply? {
         Reply::Done(report) => report,
@@ -83,7 +86,7 @@ pub async fn run(
         let lines = reason.into_iter().chain(describe_unsaved(&unsaved));
         lines.for_each(|line| output::note(&format!("pilcrow: {line}")));
     }
-    Ok(outcome)
+    Ok(with_new_errors(outcome, progress.has_new_errors.load(Ordering::Relaxed)))
 }
 
 /// Compacts the session `id`.
@@ -105,7 +108,8 @@ pub async fn compact(
         directory: Some(std::path::absolute(".")?),
         agent,
     };
-    let reply = executor.compact(request, listener(as_json), &cancel).await;
+    let progress = Progress { as_json, ..Progress::default() };
+    let reply = executor.compact(request, Arc::new(progress), &cancel).await;
     executor.close(&cancel).await;
     let CompactReport { compacted, error, notes } = match reply? {
         Reply::Done(report) => report,
@@ -120,29 +124,13 @@ pub async fn compact(
     Ok(if failed { Outcome::Failed } else { Outcome::Done })
 }
 
-fn listener(as_json: bool) -> Arc<dyn Listener> {
-    if as_json { Arc::new(Lines) } else { Arc::new(Progress::default()) }
-}
-
-/// Sink that prints one event per line, as JSON.
-struct Lines;
-
-impl Listener for Lines {
-    fn event(&self, envelope: &Envelope) {
-        output::json(envelope);
-    }
-
-    fn raw_event(&self, envelope: &RawValue) {
-        output::line(envelope.get());
-    }
-}
-
 /// Prints the response on standard output as it arrives.
 ///
-/// The other events go to standard error.
+/// The other events go to standard error. As JSON, prints one event per line instead.
 #[derive(Default)]
 struct Progress {
     format: Format,
+    as_json: bool,
     streamed: AtomicBool,
     /// The last result, which is the answer of the built-in planner.
     result: Mutex<Option<(String, Value)>>,
@@ -150,29 +138,53 @@ struct Progress {
     is_planner: AtomicBool,
     /// Whether the planner's answer explains a failure.
     explained: AtomicBool,
+    /// Whether an edit of the planner introduced errors.
+    has_new_errors: AtomicBool,
 }
 
 impl Listener for Progress {
     fn event(&self, envelope: &Envelope) {
-        self.print(&envelope.event);
+        self.observe(&envelope.event);
+        match self.as_json {
+            true => output::json(envelope),
+            false => self.print(&envelope.event),
+        }
     }
 
-    fn raw_event(&self, envelope: &RawValue) {
+    fn raw_event(&self, raw: &RawValue) {
         // Events of a newer version are skipped.
-        if let Ok(envelope) = serde_json::from_str::<Envelope>(envelope.get()) {
-            self.print(&envelope.event);
+        let envelope = serde_json::from_str::<Envelope>(raw.get()).ok();
+        if let Some(envelope) = &envelope {
+            self.observe(&envelope.event);
+        }
+        match envelope {
+            _ if self.as_json => output::line(raw.get()),
+            Some(envelope) => self.print(&envelope.event),
+            None => {}
         }
     }
 }
 
 impl Progress {
-    fn print(&self, event: &Event) {
-        if let Event::MessageEnd { message: Message::Assistant(message), .. } = event {
-            let is_planner = message.api == "planner";
-            self.is_planner.store(is_planner, Ordering::Relaxed);
-            if is_planner && message.tool_calls().next().is_none() {
-                return self.print_answer(message);
+    /// Records who answers, and whether an edit of the planner introduced errors.
+    fn observe(&self, event: &Event) {
+        match event {
+            Event::MessageEnd { message: Message::Assistant(message), .. } => {
+                self.is_planner.store(message.api == "planner", Ordering::Relaxed);
             }
+            Event::ToolExecutionEnd { details, .. } if self.is_planner.load(Ordering::Relaxed) => {
+                self.has_new_errors.fetch_or(has_new_errors(details), Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    fn print(&self, event: &Event) {
+        if let Event::MessageEnd { message: Message::Assistant(message), .. } = event
+            && self.is_planner.load(Ordering::Relaxed)
+            && message.tool_calls().next().is_none()
+        {
+            return self.print_answer(message);
         }
         match event {
             Event::MessageStart { role: MessageRole::Assistant, .. } => {
@@ -201,6 +213,7 @@ impl Progress {
                 let first = first.unwrap_or_default();
                 output::note(&format!("· {tool_name} failed: {first}"));
             }
+            Event::ToolExecutionUpdate { update, .. } => show_progress(update),
             Event::Reloaded { changed, problems } => {
                 changed.iter().for_each(|name| output::note(&format!("· reloaded: {name}")));
                 problems.iter().for_each(|problem| output::note(&format!("· {problem}")));

@@ -39,6 +39,7 @@ pub async fn one(
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: true, trusted: false };
     let mut executor = Executor::find(project, execution, access).await?;
+    executor.shows_progress = !consent.json;
     let wait_ms = wait.millis();
     let call = ToolCallRequest { name: name.to_owned(), arguments, invoked: false, named: true, wait_ms };
     let reply = executor.call_tool(call, &cancel).await;

@@ -15,6 +15,7 @@ use hashline::{ParseRegression, SnapshotStore, View};
 use lsp_client::{RequestCx, ServerPool};
 use parking_lot::{Mutex, RwLock};
 use paths::AbsPath;
+use policy::ErrorCode;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{Document, Owner, Workspace};
@@ -25,6 +26,11 @@ pub(crate) use failure::CommitRefusal;
 pub use failure::Failure;
 pub use saved_snapshots::SavedSnapshots;
 pub use syntax_trees::{Grammars, Trees};
+
+/// Files that are searched for the name of a missing one.
+const MAX_SEARCHED: usize = 20_000;
+/// Files that are named instead of a missing one.
+const MAX_NAMESAKES: usize = 3;
 
 /// The workspace, its servers and the snapshots, shared by all tools of a session.
 pub struct ToolContext {
@@ -66,7 +72,7 @@ pub struct ToolSettings {
     pub edit_wait: Duration,
     /// Time that an edit waits for the diagnostics before it.
     ///
-    /// Zero except for one-shot commands.
+    /// Zero except for one-shot commands ([`ToolSettings::one_shot`]).
     pub baseline_wait: Duration,
     /// Whether servers check an edit before or after it is applied (`edit.verify`).
     pub verify: Verify,
@@ -112,6 +118,22 @@ impl Default for ToolSettings {
     }
 }
 
+impl ToolSettings {
+    /// Makes each edit wait for all its diagnostics, before and after it.
+    ///
+    /// For a command that ends after its edit, so that no later result can have them. Half of the time is
+    /// before the edit, since only a baseline shows which problems are new.
+    #[must_use]
+    pub fn one_shot(self, wait: Duration) -> Self {
+        Self { edit_wait: wait / 2, baseline_wait: wait / 2, ..self }
+    }
+
+    /// Whether an edit starts the servers of its files and requests their checks.
+    pub(crate) fn is_one_shot(&self) -> bool {
+        !self.baseline_wait.is_zero()
+    }
+}
+
 impl ToolContext {
     /// Returns the current settings.
     pub fn settings(&self) -> ToolSettings {
@@ -137,7 +159,25 @@ impl ToolContext {
 
     /// Reads the document at `path`, which may be relative to the workspace.
     pub(crate) fn document(&self, path: &str) -> Result<Document, Failure> {
-        Ok(self.workspace.document(&self.workspace.resolve(path)?)?)
+        let path = self.workspace.resolve(path)?;
+        self.workspace.document(&path).map_err(|error| self.with_namesakes(&path, error.into()))
+    }
+
+    /// Names the files with the name of a file that does not exist.
+    fn with_namesakes(&self, path: &AbsPath, failure: Failure) -> Failure {
+        if failure.code != ErrorCode::NotFound {
+            return failure;
+        }
+        let files = self.workspace.files(self.workspace.root()).take(MAX_SEARCHED);
+        let namesakes = files.filter(|file| file.file_name() == path.file_name()).take(MAX_NAMESAKES);
+        let namesakes: Vec<String> = namesakes.map(|file| self.display_path(&file)).collect();
+        match namesakes.is_empty() {
+            true => failure,
+            false => {
+                let message = format!("{}; did you mean {}?", failure.message, namesakes.join(" or "));
+                Failure { message, ..failure }
+            }
+        }
     }
 
     /// Renders `path` relative to the workspace.

@@ -117,7 +117,8 @@ async fn apply_undo(
 ) -> Result<Undone, CommitError> {
     let (plan, skipped) = (undo.plan.clone(), undo.skipped.clone());
     let undone = undo.undoes.clone();
-    let baseline = if verify { Baseline::take(context, &plan, cx).await } else { Baseline::default() };
+    let baseline =
+        if verify { Baseline::take_for_undo(context, &plan, cx).await } else { Baseline::default() };
     let commit: Option<Arc<Commit>> = if plan.is_empty() && !skipped.is_empty() {
         None
     } else {

@@ -216,7 +216,7 @@ fn join(
 }
 
 /// Whether two diagnostics are the same problem, found in two ways.
-fn is_same(one: &Diagnostic, other: &Diagnostic) -> bool {
+pub(crate) fn is_same(one: &Diagnostic, other: &Diagnostic) -> bool {
     let (a, b) = (&one.range, &other.range);
     one.code.is_some() && one.code == other.code && (a.start == b.start || a.start < b.end && b.start < a.end)
 }

@@ -28,6 +28,7 @@ use policy::Effects;
 use serde_json::Value;
 
 use self::action::Call;
+pub(crate) use self::diagnostics::is_same;
 use crate::{Failure, ToolContext, display};
 
 /// Time after which a waiting call reports the servers that it waits for.

@@ -2,12 +2,15 @@
 //!
 //! An edit starts these servers if the settings say so; otherwise the files are counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::join_all;
+use lsp_client::RequestCx;
 use paths::AbsPath;
 use workspace::{FileChange, Plan};
 
 use super::MAX_FILES;
+use super::dependents::source;
 use crate::ServerStart;
 use crate::{ToolContext, counted};
 
@@ -25,6 +28,31 @@ pub(super) fn begin(context: &ToolContext, plan: &Plan) {
         if !context.servers.is_warm(&change.path) {
             context.start_servers(&change.path, ServerStart::Edit);
         }
+    }
+}
+
+/// Starts the servers of the files that `plan` changes, and lets them load.
+///
+/// Only if the server of one of them runs: a call that needed none ends sooner.
+pub(super) async fn load(context: &ToolContext, plan: &Plan, request: &RequestCx) {
+    let is_warm = |change: &FileChange| context.servers.is_warm(source(change));
+    if !plan.changes().iter().any(is_warm) {
+        return;
+    }
+    let written = plan.changes().iter().filter(|it| it.after.is_some());
+    let cold = written.filter_map(|change| Some((root(context, change)?, change.path.clone())));
+    let mut rest: Vec<AbsPath> = cold.collect::<BTreeMap<_, _>>().into_values().collect();
+    // The pool limits how many start at once.
+    while !rest.is_empty() && !request.left().is_zero() {
+        let (begun, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|path| context.servers.begin(path));
+        let loads = begun.iter().map(async |path| {
+            let document = context.workspace.document(path).ok();
+            if let Err(error) = context.servers.load(path, document.as_ref(), request).await {
+                tracing::debug!(%error, "no server of {path} has loaded");
+            }
+        });
+        join_all(loads).await;
+        rest = if begun.is_empty() { Vec::new() } else { later };
     }
 }
 

@@ -9,6 +9,7 @@ mod dependents;
 mod difference;
 mod pending;
 mod preview;
+mod saved_checks;
 mod tally;
 mod verdict;
 mod watch;
@@ -29,8 +30,9 @@ use parking_lot::Mutex;
 use paths::AbsPath;
 use policy::Policy;
 use tokio_util::sync::CancellationToken;
-use workspace::{ChangeKind, FileChange, Plan};
+use workspace::{ChangeKind, Document, FileChange, Plan};
 
+use self::saved_checks::SavedChecks;
 use self::watch::Watch;
 use crate::ToolContext;
 
@@ -56,6 +58,8 @@ pub(crate) struct Baseline {
     renamed: Option<(String, String)>,
     /// The time for all that is done before the edit is made.
     budget: Option<RequestCx>,
+    /// The checks of saved files before the edit that are complete.
+    saved: SavedChecks,
 }
 
 /// The diagnostics of one file before an edit.
@@ -75,20 +79,45 @@ struct FileBaseline {
 impl Baseline {
     /// The files that `plan` changes or affects, before it is committed.
     ///
-    /// Requests their diagnostics only if the settings allow that an edit waits for them.
+    /// Starts their servers, and requests their diagnostics if the settings allow that an edit waits for them.
     pub async fn take(context: &ToolContext, plan: &Plan, cx: &ToolCx) -> Self {
+        let settings = context.settings();
+        let budget = Self::budget(context, cx);
+        preview::warm_up(context, plan, &budget).await;
+        match settings.is_one_shot() {
+            true => cold_servers::load(context, plan, &budget).await,
+            false => cold_servers::begin(context, plan),
+        }
+        Self::take_warm(context, plan, cx, budget).await
+    }
+
+    /// The files that an undo changes or affects.
+    ///
+    /// It restores an earlier text, so it starts no server, and without one nothing is checked.
+    pub(crate) async fn take_for_undo(context: &ToolContext, plan: &Plan, cx: &ToolCx) -> Self {
+        let is_asked = |change: &FileChange| cold_servers::is_asked(context, dependents::source(change));
+        if !plan.changes().iter().any(is_asked) {
+            return Self::default();
+        }
+        Self::take_warm(context, plan, cx, Self::budget(context, cx)).await
+    }
+
+    /// The time for all that is done before an edit is made.
+    fn budget(context: &ToolContext, cx: &ToolCx) -> RequestCx {
         let settings = context.settings();
         let budget = match settings.verify {
             Verify::Before => settings.verify_wait,
             Verify::After => settings.baseline_wait,
         };
-        let budget = RequestCx::new(budget, &cx.cancel);
+        RequestCx::new(budget, &cx.cancel)
+    }
+
+    async fn take_warm(context: &ToolContext, plan: &Plan, cx: &ToolCx, budget: RequestCx) -> Self {
+        let settings = context.settings();
         if settings.verify == Verify::Before {
             // A speculative edit waits for all requests to a server.
             context.pending.stop();
         }
-        preview::warm_up(context, plan, &budget).await;
-        cold_servers::begin(context, plan);
         let mut out = Self::of_changes(context, plan.label(), plan.changes());
         if !budget.deadline.is_zero() {
             let part = if settings.verify == Verify::Before { budget.left() / 2 } else { budget.left() };
@@ -189,11 +218,17 @@ impl Baseline {
         }
         let found = Mutex::new(Vec::new());
         let report = |at: usize, checked: Checked| found.lock().push((at, checked));
-        context.servers.check_all(&questions, &request, &report).await;
+        let documents: Vec<&Document> = questions.iter().map(|(document, _)| document).collect();
+        let saved = SavedChecks::request(context, &documents, &request);
+        let checks = context.servers.check_all(&questions, &request, &report);
+        self.saved = futures_util::future::join(checks, saved).await.1;
         for (at, Checked { server, known, .. }) in found.into_inner() {
             if let Ok(items) = known {
                 self.files[asked[at]].known.insert(server, problems(items));
             }
+        }
+        for (at, (document, _)) in asked.into_iter().zip(&questions) {
+            self.saved.add_to(&document.path, &mut self.files[at].known);
         }
     }
 
@@ -205,8 +240,12 @@ impl Baseline {
         if !self.affects_files(context) {
             return Verdict::nothing();
         }
+        // The edit gets the time that was not needed before it.
+        let settings = context.settings();
+        let left = self.budget.as_ref().filter(|_| settings.is_one_shot()).map(RequestCx::left);
+        let wait = settings.edit_wait + left.unwrap_or_default();
         let watch = Watch::start(shared, self, cx);
-        watch.wait(context.settings().edit_wait, &cx.cancel).await;
+        watch.wait(wait, &cx.cancel).await;
         let verdict = watch.render(context);
         verdict.report(cx).await;
         context.pending.put(watch);

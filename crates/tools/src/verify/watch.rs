@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workspace::Document;
 
+use super::saved_checks::SavedChecks;
 use super::tally::Tally;
 use super::{Baseline, Verdict, problems};
 use crate::ToolContext;
@@ -194,6 +195,29 @@ struct Run {
 
 impl Run {
     async fn check(&self) {
+        self.check_texts().await;
+        if !self.request.cancel.is_cancelled() {
+            self.check_saved().await;
+        }
+    }
+
+    /// Requests the checks of saved files, of a one-shot command.
+    async fn check_saved(&self) {
+        let documents: Vec<Document> =
+            self.checks.lock().answers.iter().filter_map(|it| it.document.clone()).collect();
+        let documents: Vec<&Document> = documents.iter().collect();
+        let saved = SavedChecks::request(&self.context, &documents, &self.request).await;
+        let mut checks = self.checks.lock();
+        let more = saved.further_files(&checks.baseline.saved, &self.context, &checks.baseline.files);
+        checks.baseline.files.extend(more);
+        checks.read_texts(&self.context);
+        let Checks { baseline, answers, .. } = &mut *checks;
+        for (file, answers) in baseline.files.iter().zip(answers) {
+            saved.add_to_answers(&file.path, &mut answers.servers);
+        }
+    }
+
+    async fn check_texts(&self) {
         let changed = self.checks.lock().answers.len();
         // The search takes time, in which the changed files are checked.
         let dependents = async {
