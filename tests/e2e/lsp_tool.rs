@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use tests::terminal::Terminal;
 use tests::{Sandbox, Scripted, check_output, line_with};
 
 fn range(line: u32, start: u32, end: u32) -> Value {
@@ -46,6 +47,86 @@ fn an_ambiguous_name_is_refused_with_candidates() {
     assert!(said.contains("a.py:1") && said.contains("b.py:1") && !said.contains("c.txt"), "{said}");
     assert_eq!(answer.value["error"]["data"]["candidates"].as_array().map(Vec::len), Some(2));
     assert_eq!(sandbox.tree(), start);
+}
+
+#[test]
+fn a_command_lists_or_asks_which_symbol_is_meant() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n"), ("é b.py", "def greet(): ...\n")]);
+    let location = json!([{"uri": "${root}/a.py", "range": range(0, 4, 9)}]);
+    let script = json!({"methods": {
+        "textDocument/documentSymbol": [[{"result": [symbol("greet", 0, 4)]}]],
+        "textDocument/references": [[{"result": location}]],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    let run = |args: &[&str]| {
+        let ran = sandbox.run(args);
+        assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+        ran
+    };
+    run(&["callers", "greet", "--yes", "--json"]);
+    let ran = [run(&["refs", "greet", "--yes"]), run(&["rename", "greet", "hail", "--yes"])];
+    check_output(
+        &ran.map(|ran| format!("{}{}", ran.stdout, ran.stderr)).concat(),
+        &expect![[r#"
+            a.py:1:5: def greet(): ...
+            é b.py:1:5: def greet(): ...
+            pilcrow: `greet` is ambiguous; select one with --in FILE:LINE, such as `--in a.py:1`
+            a.py:1:5: def greet(): ...
+            é b.py:1:5: def greet(): ...
+            pilcrow: `greet` is ambiguous; select one with --in FILE:LINE, such as `--in a.py:1`
+        "#]],
+    );
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let patience = Duration::from_secs(60);
+    let mut terminal = Terminal::start(&mut sandbox.command(&["refs", "greet"]));
+    terminal.waits_for("Number or text: ", patience);
+    terminal.types("1\n");
+    assert!(terminal.ends(patience).success(), "{}", terminal.shown());
+    check_output(
+        &terminal.rows().join("\n"),
+        &expect![[r#"
+        Which `greet`?
+          1. a.py:1: def greet(): ...
+          2. é b.py:1: def greet(): ...
+        Number or text: 1
+        references of `greet`: 1 place (basedpyright)
+        a.py:1:5: def greet(): ..."#]],
+    );
+}
+
+#[test]
+fn progress_is_erased_before_the_result() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let script = json!({"methods": {
+        "textDocument/documentSymbol": [[{"delay_ms": 4000}, {"result": [symbol("greet", 0, 4)]}]],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let patience = Duration::from_secs(60);
+    for (args, term) in [
+        (&["symbols", "a.py"], "xterm"),
+        (&["run", "list symbols in a.py"], "xterm"),
+        (&["symbols", "a.py"], "dumb"),
+    ] {
+        let mut terminal = Terminal::start(sandbox.command(args).env("TERM", term).env("NO_COLOR", "1"));
+        assert!(terminal.ends(patience).success(), "{}", terminal.shown());
+        let shows = terminal.shown().contains("waiting for basedpyright");
+        assert_eq!(shows, term != "dumb", "{}", terminal.shown());
+        assert_eq!(
+            terminal.rows().last().map(String::as_str),
+            Some("a.py:1: function greet"),
+            "{:?}",
+            terminal.rows()
+        );
+        assert!(terminal.rows().iter().all(|row| !row.contains("waiting")), "{:?}", terminal.rows());
+    }
+    // A pipe gets no progress.
+    check_output(
+        &sandbox.run(&["symbols", "a.py"]).stderr,
+        &expect![[r#"
+        1 symbol in a.py (basedpyright)
+    "#]],
+    );
 }
 
 /// Links a prototype and its definition, as clangd's `definition` does.

@@ -2,14 +2,20 @@
 
 use std::path::{Component, Path};
 
+use agent::ToolResult;
 use host::project::Access;
-use host::{Outcome, ToolCallRequest};
+use host::{Outcome, Reply, ToolCallRequest};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::print_edit;
-use crate::cli::{LspArgs, LspCommand, SymbolArgs};
+use super::{print_edit, print_text, result_json};
+use crate::cli::{LspArgs, LspCommand, SymbolArgs, WaitArgs};
 use crate::executor::Executor;
-use crate::{cli, open, stop};
+use crate::render::Format;
+use crate::{cli, open, output, stop, terminal};
+
+/// Symbols that a question offers, as many as the tool `ask` takes.
+const MAX_OPTIONS: usize = 6;
 
 /// Executes the command; the user's own command asks no question about its change.
 pub async fn run(command: LspCommand) -> anyhow::Result<Outcome> {
@@ -18,11 +24,80 @@ pub async fn run(command: LspCommand) -> anyhow::Result<Outcome> {
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: true, trusted: false };
     let mut executor = Executor::find(&project, &execution, access).await?;
-    let name = "lsp".to_owned();
-    let call = ToolCallRequest { name, arguments, invoked: true, named: true, wait_ms: wait.millis() };
-    let reply = executor.call_tool(call, &cancel).await;
+    executor.shows_progress = !consent.json;
+    let asks = !consent.json && terminal::is_interactive();
+    let reply = execute(&mut executor, arguments, wait, asks, &cancel).await;
     executor.close(&cancel).await;
-    Ok(print_edit("lsp", &reply?, consent.json, format))
+    let reply = reply?;
+    match &reply {
+        Reply::Done(result) if !candidates(result).is_empty() => {
+            print_candidates(result, consent.json, format);
+            Ok(Outcome::InvalidRequest)
+        }
+        reply => Ok(print_edit("lsp", reply, consent.json, format)),
+    }
+}
+
+/// Calls the tool.
+///
+/// If the symbol is ambiguous, asks which one is meant and calls it again.
+async fn execute(
+    executor: &mut Executor,
+    mut arguments: Value,
+    wait: WaitArgs,
+    asks: bool,
+    cancel: &CancellationToken,
+) -> anyhow::Result<Reply<ToolResult>> {
+    let request = |name: &str, arguments: &Value| ToolCallRequest {
+        name: name.to_owned(),
+        arguments: arguments.clone(),
+        invoked: true,
+        named: true,
+        wait_ms: wait.millis(),
+    };
+    let reply = executor.call_tool(request("lsp", &arguments), cancel).await?;
+    let Reply::Done(result) = &reply else { return Ok(reply) };
+    let candidates = candidates(result);
+    // A longer list is printed.
+    if !asks || !(2..=MAX_OPTIONS).contains(&candidates.len()) {
+        return Ok(reply);
+    }
+    let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().trim().to_owned();
+    let option = |it: &Value| format!("{}: {}", text(it, "place"), text(it, "text"));
+    let options: Vec<String> = candidates.iter().map(option).collect();
+    let question = format!("Which `{}`?", text(&arguments, "symbol"));
+    let question = json!({ "question": question, "options": options });
+    let Reply::Done(answer) = executor.call_tool(request("ask", &question), cancel).await? else {
+        return Ok(reply);
+    };
+    let Some(at) = options.iter().position(|option| answer.details["answer"] == option.as_str()) else {
+        return Ok(reply);
+    };
+    for name in ["file", "line"] {
+        arguments[name] = candidates[at][name].clone();
+    }
+    executor.call_tool(request("lsp", &arguments), cancel).await
+}
+
+/// The symbols that an ambiguous name means.
+fn candidates(result: &ToolResult) -> &[Value] {
+    let candidates = result.details["candidates"].as_array().filter(|_| result.is_error);
+    candidates.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Prints the symbols that an ambiguous name means, and how to select one.
+fn print_candidates(result: &ToolResult, as_json: bool, format: Format) {
+    let text = result.joined_text();
+    if as_json {
+        return output::json(&result_json("lsp", result));
+    }
+    if format == Format::Model {
+        return output::note(&text);
+    }
+    let title = text.split_once(';').map_or(&*text, |(title, _)| title);
+    let place = candidates(result)[0]["place"].as_str().unwrap_or_default();
+    output::note(&format!("pilcrow: {title}; select one with --in FILE:LINE, such as `--in {place}`"));
+    print_text("", &result.details, format);
 }
 
 /// The arguments of the tool.

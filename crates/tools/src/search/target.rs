@@ -9,7 +9,7 @@ use lsp_client::{Peeked, RequestCx, Symbol};
 use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
+use text::{LineIndex, Position, PositionEncoding, occurrences, shorten, word_at};
 use workspace::Document;
 
 use super::{remap, text_search};
@@ -23,6 +23,8 @@ const MAX_OCCURRENCES: usize = 24;
 const MAX_TWINS: usize = 8;
 /// Maximum number of candidates in a message.
 const MAX_LISTED: usize = 20;
+/// Maximum number of characters of a candidate's line.
+const MAX_LINE: usize = 400;
 
 /// A place in the form of the arguments.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -643,18 +645,21 @@ pub(crate) fn ambiguous(context: &ToolContext, symbol: &str, found: &[Target]) -
         .map(|target| {
             let index = LineIndex::new(&target.document.text);
             let line = index.line_of(target.range.start);
-            let text = index.line(&target.document.text, line).unwrap_or_default();
+            let bytes = index.line(&target.document.text, line).unwrap_or_default();
+            let before = target.document.text.get(bytes.start..target.range.start).unwrap_or_default();
             json!({
                 "place": target.shown(context),
                 "file": context.display_path(&target.document.path),
                 "line": line + 1,
-                "text": target.document.text[text].trim(),
+                "column": before.chars().count() + 1,
+                "range": [target.range.start, target.range.end],
+                "text": shorten(&target.document.text[bytes], MAX_LINE),
             })
         })
         .collect();
     let row = |it: &Value| {
         let field = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
-        format!("\n  {}: {}", field("place"), field("text"))
+        format!("\n  {}: {}", field("place"), field("text").trim())
     };
     let rows: String = candidates.iter().map(row).collect();
     let more = found.len().saturating_sub(MAX_LISTED);
