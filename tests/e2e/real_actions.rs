@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Answer, Batch, Sandbox};
+use tests::{Answer, Batch, Sandbox, check_output, line_with};
 
 use crate::languages::lab::give;
 
@@ -301,10 +302,10 @@ fn moving_a_header_checks_or_counts_its_includers() {
     sandbox.write("b.c", HEADER[3].1.replace("\"a.h\"", "<a.h>"));
     give(&mut sandbox, &["clangd"]);
     let moves = |from: &str, to: &str| json!({"action": "rename_file", "file": from, "to": to});
-    // This is a separate call, which starts no server.
-    let moved = sandbox.tool("lsp", &moves("a.h", "b.h")).ok().to_owned();
-    let unchecked = "not checked: 3 files (no language server of the project's root runs)";
-    assert!(moved.contains(unchecked), "{moved}");
+    // This is a separate call, which starts the server to check the move.
+    let moved = sandbox.run(&["move", "a.h", "b.h", "--yes", "--wait", "60s"]);
+    assert_eq!(moved.status.code(), Some(1), "{moved:?}");
+    check_output(line_with(&moved.stdout, "introduced: "), &expect!["introduced: 3 errors, 0 warnings"]);
     let mut batch = Batch::start(&sandbox);
     let ask = json!({"action": "diagnostics", "file": "b.c", "timeout": 120});
     let found = batch.call("lsp", &ask);

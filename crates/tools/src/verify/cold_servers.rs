@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 use lsp_client::RequestCx;
 use paths::AbsPath;
-use workspace::{FileChange, Plan};
+use workspace::{ChangeKind, FileChange, Plan};
 
 use super::MAX_FILES;
 use super::dependents::source;
@@ -33,10 +33,12 @@ pub(super) fn begin(context: &ToolContext, plan: &Plan) {
 
 /// Starts the servers of the files that `plan` changes, and lets them load.
 ///
-/// Only if the server of one of them runs: a call that needed none ends sooner.
+/// Only if one moves or its server runs: a call that needs no server ends sooner.
 pub(super) async fn load(context: &ToolContext, plan: &Plan, request: &RequestCx) {
-    let is_warm = |change: &FileChange| context.servers.is_warm(source(change));
-    if !plan.changes().iter().any(is_warm) {
+    let needs_servers = |change: &FileChange| {
+        matches!(change.kind, ChangeKind::Renamed { .. }) || context.servers.is_warm(source(change))
+    };
+    if !plan.changes().iter().any(needs_servers) {
         return;
     }
     let written = plan.changes().iter().filter(|it| it.after.is_some());
