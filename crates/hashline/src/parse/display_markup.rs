@@ -58,7 +58,7 @@ enum Kind {
 
 fn kind(row: &str) -> Option<Kind> {
     let row = row.trim();
-    if is_elision(row) {
+    if elided(row).is_some() {
         return Some(Kind::Elision);
     }
     let bracketed = row.strip_prefix('[').and_then(|row| row.strip_suffix(']'));
@@ -78,30 +78,46 @@ fn is_arrow(row: &str) -> bool {
         && matches!(arrow::parse(row), Some(Ok(parsed)) if parsed.repairs.is_empty() && parsed.inline.is_none())
 }
 
-/// Whether a row is an elision: `… 3..=9 not shown`.
+/// The first and the last line that an elision stands for: `… 3..=9 not shown`.
 ///
 /// Other tools write `3-9: …` or `3..9: ...`.
-fn is_elision(row: &str) -> bool {
+fn elided(row: &str) -> Option<(usize, usize)> {
+    let number = |word: &str| {
+        let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| word.parse().unwrap_or(usize::MAX))
+    };
     let range = |word: &str| {
         let word = word.trim();
-        let split = ["..=", "..", "-"].iter().find_map(|by| word.split_once(by)).unwrap_or((word, "1"));
-        let number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-        number(split.0.trim()) && number(split.1.trim())
+        let (first, last) =
+            ["..=", "..", "-"].iter().find_map(|by| word.split_once(by)).unwrap_or((word, word));
+        Some((number(first.trim())?, number(last.trim())?))
     };
     if let Some(rest) = row.strip_prefix('…') {
-        return rest.strip_suffix(" not shown").is_some_and(range);
+        return rest.strip_suffix(" not shown").and_then(range);
     }
-    row.split_once(':').is_some_and(|(word, rest)| {
-        let rest = rest.trim();
-        word.contains(['-', '.']) && range(word) && (rest.ends_with('…') || rest.ends_with("..."))
-    })
+    let (word, rest) = row.split_once(':')?;
+    let stands = word.contains(['-', '.']) && (rest.trim().ends_with('…') || rest.trim().ends_with("..."));
+    range(word).filter(|_| stands)
+}
+
+/// Whether a row quotes markup, as the expected output in a test does.
+///
+/// It is indented, which no read shows, and stands for no line of the edited place.
+fn is_quoted(row: &str, kind: Kind, place: HunkPlace) -> bool {
+    row.starts_with([' ', '\t'])
+        && match (kind, elided(row.trim()), place) {
+            (Kind::Operation, ..) => false,
+            (_, Some((from, to)), HunkPlace::Lines { first, last }) => to < first || last < from,
+            _ => true,
+        }
 }
 
 /// Reason why the body must not be written to the file, if any.
 ///
 /// `place` is where the body goes.
 pub(crate) fn refuse(body: &[String], place: HunkPlace, lines: &Lines) -> Option<String> {
-    if let Some((row, kind)) = body.iter().find_map(|row| Some((row, kind(row)?))) {
+    let marked = |row: &String| kind(row).filter(|kind| !is_quoted(row, *kind, place));
+    if let Some((row, kind)) = body.iter().find_map(|row| Some((row, marked(row)?))) {
         let known = (1..=lines.count()).any(|line| self::kind(lines.content(line)) == Some(kind));
         if !known {
             let what = match kind {
@@ -336,10 +352,10 @@ mod tests {
     fn recognizes_elision_rows() {
         for row in [elision(3, 9).as_str(), &elision(4, 4), "3-4: …", "12..40: def f(): ...", "3..=9: …"]
         {
-            assert!(is_elision(row), "{row}");
+            assert!(elided(row).is_some(), "{row}");
         }
         for row in ["…", "… and so on", "...", "x: ...", "3: x", "10:30 - 11:00: lunch", "a-b: …"] {
-            assert!(!is_elision(row), "{row}");
+            assert_eq!(elided(row), None, "{row}");
         }
     }
 

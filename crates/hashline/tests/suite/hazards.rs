@@ -150,6 +150,18 @@ fn headers_and_operations_are_refused_as_body_rows() {
 }
 
 #[test]
+fn quoted_headers_and_elisions_are_written() {
+    let quoted = "    [a.py#AE3F]\n    1fh:def f(x):\n    … 6..=10 not shown\n";
+    let rows: String = quoted.lines().map(|row| format!("+{row}\n")).collect();
+    check("a\n", &format!("PUT >1:\n{rows}"), &format!("a\n{quoted}"));
+    check("a\nb\n", &format!("PUT 2:\n{rows}"), &format!("a\n{quoted}"));
+    // An elision of replaced lines, and an operation, are refused however they are indented.
+    for row in ["    … 3..=4 not shown", "    PUT 3kq:"] {
+        check_refused(&numbered(9), &format!("PUT 2..=5:\n+{row}\n"), Reason::InvalidPatch);
+    }
+}
+
+#[test]
 fn byte_order_mark_survives() {
     check("\u{feff}a\nb\n", "PUT 1:\n+x\n", "\u{feff}x\nb\n");
     check("\u{feff}a\nb\n", "PUT <1:\n+x\n", "\u{feff}x\na\nb\n");
