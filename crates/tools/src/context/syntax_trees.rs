@@ -89,11 +89,12 @@ impl Trees {
         );
     }
 
-    /// Returns the tree of a text; `None` without a grammar or after two seconds.
+    /// Returns the tree of a text.
     ///
+    /// `None` without a grammar, above the limit of the cache, or after two seconds.
     /// A blocking thread parses a text whose tree is not cached.
     pub(crate) async fn tree(&self, path: &str, text: &Arc<str>) -> Option<Tree> {
-        let language = Language::of(path, text)?;
+        let language = Language::of(path, text).filter(|language| size(*language, text) <= MAX_BYTES)?;
         if let Some(tree) = lock(&self.cache).get(key(language, text)) {
             return Some(tree);
         }
