@@ -126,6 +126,9 @@ pub enum PlanError {
     /// The operation is impossible on this path.
     #[error("{path} cannot be changed like this: {reason}")]
     Impossible { path: AbsPath, reason: String },
+    /// The new text would be too large to be read, and to be undone.
+    #[error("{path} would have {bytes} bytes, more than the limit of {limit}; change it with a command")]
+    TooLarge { path: AbsPath, bytes: u64, limit: u64 },
     /// A file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -139,6 +142,7 @@ impl PlanError {
             Self::Exists { .. } | Self::Held { .. } => ErrorCode::Conflict,
             Self::Invalid { .. } | Self::Impossible { .. } => ErrorCode::InvalidArguments,
             Self::Outside { .. } => ErrorCode::Denied,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::Read(error) => error.code(),
         }
     }

@@ -144,12 +144,14 @@ impl<'a> Files<'a> {
             return Ok(());
         }
         let after = text::apply(text, &edits).map_err(invalid)?;
+        check_size(path, &after)?;
         let content = Content::text(&after, *bom);
         node.set(content, Some(edits));
         Ok(())
     }
 
     fn create(&mut self, path: &AbsPath, text: &str, replaces: Option<&Version>) -> Result<(), PlanError> {
+        check_size(path, text)?;
         if let Some(expected) = replaces {
             let node = self.expect(path, expected)?;
             let bom = matches!(node.image.content, Content::Text { bom: true, .. });
@@ -416,5 +418,13 @@ impl Node {
             (Edits::None, Some(edits)) => Edits::Once(edits),
             _ => Edits::Many,
         };
+    }
+}
+
+fn check_size(path: &AbsPath, text: &str) -> Result<(), PlanError> {
+    let (bytes, limit) = (text.len() as u64, disk::MAX_BYTES);
+    match bytes > limit {
+        true => Err(PlanError::TooLarge { path: path.clone(), bytes, limit }),
+        false => Ok(()),
     }
 }

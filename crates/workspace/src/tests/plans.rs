@@ -152,6 +152,9 @@ fn stale_and_invalid_edits_are_refused() {
     let refused = |operation| fixture.plan(vec![operation]).unwrap_err();
     assert!(matches!(refused(edit("a", hash("old"), 0..1)), PlanError::Stale { .. }));
     assert!(matches!(refused(edit("a", hash("one"), 0..9)), PlanError::Invalid { .. }));
+    let large = "x".repeat(33 << 20);
+    assert!(matches!(refused(fixture.replace("a", "one", &large)), PlanError::TooLarge { .. }));
+    assert!(matches!(refused(fixture.create("large", &large)), PlanError::TooLarge { .. }));
     let latin = Version { hash: ContentHash::of(b"\xe9"), editor: None };
     assert!(matches!(
         refused(edit("latin", latin, 0..1)),
