@@ -64,7 +64,8 @@ impl Server {
         let shared = Arc::clone(core);
         let watchers = core.watchers();
         let scan = move || {
-            crate::files::file_poll::scan(&shared.workspace, &shared.root, &shared.definition, watchers)
+            let Core { workspace, root, definition, file_poller, .. } = &*shared;
+            crate::files::file_poll::scan(workspace, root, definition, watchers, file_poller)
         };
         let Ok(snapshot) = tokio::task::spawn_blocking(scan).await else { return };
         if how == PollMode::First {
@@ -204,10 +205,13 @@ pub(crate) async fn registered(core: &Arc<Core>) {
         return;
     }
     let shared = Arc::clone(core);
-    let scan =
-        move || crate::files::file_poll::scan(&shared.workspace, &shared.root, &shared.definition, watchers);
+    let number = core.file_poller.current_scan();
+    let scan = move || {
+        let Core { workspace, root, definition, file_poller, .. } = &*shared;
+        crate::files::file_poll::scan(workspace, root, definition, watchers, file_poller)
+    };
     match tokio::time::timeout(FIRST_SCAN, tokio::task::spawn_blocking(scan)).await {
-        Ok(Ok(snapshot)) => core.file_poller.add_registered(snapshot),
+        Ok(Ok(snapshot)) => core.file_poller.add_registered(snapshot, number),
         Ok(Err(_)) | Err(_) => {
             tracing::debug!(server = core.definition.name, "registered files were not scanned in time")
         }

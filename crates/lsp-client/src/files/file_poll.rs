@@ -13,7 +13,8 @@
 //!
 //! Invariants: no existing file is reported as deleted, and none as created that may have existed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,8 +73,10 @@ pub(crate) struct FileSnapshot {
     at: Option<SystemTime>,
     /// Time of the first scan; the server has read no older text.
     first: Option<SystemTime>,
-    /// The directories that were read.
-    directories: Vec<PathBuf>,
+    /// The round in which the directories were watched.
+    ///
+    /// `None` if a change since they were read may go unnoticed.
+    round: Option<u64>,
 }
 
 pub(crate) struct FilePoller {
@@ -156,19 +159,42 @@ impl FilePoller {
 
     /// Records a finished scan whose changes were reported.
     pub(crate) fn record_scan(&self, began: Instant, number: u64) {
-        let directories = {
-            let mut state = self.state();
-            let read = std::mem::take(&mut state.1.directories);
-            let stamped = state.1.files.keys().filter_map(|path| Some(path.as_path().parent()?.to_owned()));
-            read.into_iter().chain(stamped).collect::<Vec<_>>()
-        };
-        self.watch.lock().end(number, directories);
+        let round = self.state().1.round.take();
+        self.watch.lock().end(number, round);
         *self.last_scan.lock() = Some(began);
+    }
+
+    /// Watches the directories of a scan that began at `at`, and of known files.
+    fn watch(&self, read: Vec<PathBuf>, files: &[(AbsPath, bool)], at: SystemTime) -> Option<u64> {
+        let mut directories: HashSet<PathBuf> = read.into_iter().collect();
+        {
+            let state = self.state();
+            let known = files.iter().map(|(path, _)| path).chain(state.1.files.keys());
+            for directory in known.filter_map(|path| path.as_path().parent()) {
+                if !directories.contains(directory) {
+                    directories.insert(directory.to_owned());
+                }
+            }
+        }
+        let before = at.checked_sub(TICK);
+        let is_changed = |directory: &Path| {
+            let changed = std::fs::metadata(directory).ok().and_then(|it| {
+                let since = Duration::new(it.ctime().try_into().ok()?, it.ctime_nsec().try_into().ok()?);
+                SystemTime::UNIX_EPOCH.checked_add(since)
+            });
+            changed.is_none_or(|changed| before.is_none_or(|before| changed >= before))
+        };
+        self.watch.lock().watch(directories, is_changed)
     }
 
     /// Whether nothing changed since the last scan.
     pub(crate) fn is_current(&self) -> bool {
-        self.watch.lock().is_current()
+        self.current_scan().is_some()
+    }
+
+    /// The number of the last scan, if nothing changed since.
+    pub(crate) fn current_scan(&self) -> Option<u64> {
+        self.watch.lock().current()
     }
 
     /// Records changes that a server does not notice by itself.
@@ -289,21 +315,36 @@ impl FilePoller {
     /// Adds files that the server has registered since the last scan.
     ///
     /// A file written since the first scan may have been read before: the next scan reports it.
-    pub(crate) fn add_registered(&self, snapshot: FileSnapshot) {
+    ///
+    /// `number`: the scan that was current when this one began; it stays so if nothing else has to be reported.
+    pub(crate) fn add_registered(&self, snapshot: FileSnapshot, number: Option<u64>) {
         let mut state = self.state();
         let first = state.1.first;
+        // A file may have changed while it was not registered.
+        let is_same = |(path, known): (&AbsPath, &Known)| {
+            let found = || snapshot.files.get(path).is_some_and(|it| it.stamp == known.stamp);
+            !known.registered || !snapshot.watchers.names(path) || found()
+        };
+        let mut is_reported = state.1.files.iter().all(is_same);
         for (path, mut known) in snapshot.files {
             if !known.registered || state.1.files.contains_key(&path) {
                 continue;
             }
             if known.may_follow(first) {
                 known.stamp = (u64::MAX, None);
+                is_reported = false;
             }
             state.1.files.insert(path, known);
         }
         state.1.watchers = snapshot.watchers;
         drop(state);
-        self.watch.lock().expire();
+        let mut watch = self.watch.lock();
+        if let Some(number) = number.filter(|_| is_reported) {
+            watch.end(number, snapshot.round);
+        }
+        if number.is_none() || !is_reported || !watch.is_current() {
+            watch.expire();
+        }
     }
 
     /// Returns the changes since the last scan; none at the first.
@@ -408,8 +449,9 @@ pub(crate) fn scan(
     root: &AbsPath,
     definition: &ServerDefinition,
     watchers: Arc<Watchers>,
+    poller: &FilePoller,
 ) -> FileSnapshot {
-    let at = Some(SystemTime::now());
+    let at = SystemTime::now();
     let mut found = ScanResult::default();
     found.registered = placed(workspace, root, &watchers, &mut found.directories);
     // The server's own root comes first: a large workspace exceeds the limit.
@@ -434,16 +476,18 @@ pub(crate) fn scan(
     ignored.truncate(LIMIT);
     let own = found.own.into_iter().chain(ignored).map(|path| (path, false));
     // The definition takes a file that both name.
-    let all = found.registered.into_iter().map(|path| (path, true)).chain(own);
-    let stamped =
-        all.filter_map(|(path, registered)| Some((Known { stamp: stamp(&path)?, registered }, path)));
+    let all: Vec<_> = found.registered.into_iter().map(|path| (path, true)).chain(own).collect();
+    let round = poller.watch(found.directories, &all, at);
+    let stamped = all
+        .into_iter()
+        .filter_map(|(path, registered)| Some((Known { stamp: stamp(&path)?, registered }, path)));
     FileSnapshot {
         files: stamped.map(|(known, path)| (path, known)).collect(),
         watchers,
         cut,
-        at,
+        at: Some(at),
         first: None,
-        directories: found.directories,
+        round,
     }
 }
 

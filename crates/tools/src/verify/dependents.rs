@@ -236,8 +236,9 @@ async fn candidate_files(
         // Files of one kind in one directory have the same servers.
         let mut known: HashMap<(PathBuf, OsString), Served> = HashMap::new();
         let (mut out, mut left, mut cold) = (Vec::new(), Vec::new(), Vec::new());
+        let filters: Vec<_> = names.words.iter().map(|name| workspace.word_filter(name)).collect();
         let candidate = |path: &AbsPath| {
-            if names.places.is_empty() && !names.words.iter().any(|name| workspace.may_hold(path, name)) {
+            if names.places.is_empty() && !filters.iter().any(|filter| filter.may_be_in(path)) {
                 return None;
             }
             // A file that is not text, or was deleted, contains no name.

@@ -89,9 +89,10 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
     /// Returns the next document that holds `word` as a whole word.
     pub fn next_with_word(&mut self, word: &str) -> Option<Document> {
         let holds = |text: &str| text::occurrences(text, word).next().is_some();
+        let filter = self.workspace.word_filter(word);
         loop {
             let path = self.next()?;
-            if self.workspace.may_hold(&path, word)
+            if filter.may_be_in(&path)
                 && let Some(document) = self.document(&path, holds)
             {
                 return Some(document);

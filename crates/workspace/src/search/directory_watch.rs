@@ -1,8 +1,9 @@
 //! Directories that are watched, so that a scan of them is repeated only after a change.
 //!
-//! The kernel queues the report of a change before the call that makes it returns. So a scan is current if all of
-//! its directories were watched before it began and nothing is queued since. File systems that others write to
-//! over a network do not report all changes, and are never current; nor is anything on other systems than Linux.
+//! The kernel queues the report of a change before the call that makes it returns. So a scan is current if its
+//! directories did not change between their reading and the watch, and nothing is queued since. File systems that
+//! others write to over a network do not report all changes, and are never current; nor is anything on other systems
+//! than Linux.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -22,6 +23,8 @@ pub struct DirectoryWatch {
     watched: HashMap<PathBuf, i32>,
     /// Grows when changes are reported.
     changes: u64,
+    /// The number of the last call of [`DirectoryWatch::watch`].
+    round: u64,
     is_current: bool,
 }
 
@@ -30,6 +33,16 @@ impl DirectoryWatch {
     pub fn is_current(&mut self) -> bool {
         self.take_reports();
         self.is_current
+    }
+
+    /// The number of the current scan; `None` if no scan is current.
+    pub fn current(&mut self) -> Option<u64> {
+        self.is_current().then_some(self.changes)
+    }
+
+    /// Whether changes in a directory are reported.
+    pub(crate) fn covers(&self, directory: &Path) -> bool {
+        self.watched.contains_key(directory)
     }
 
     /// Makes the next scan necessary.
@@ -44,12 +57,18 @@ impl DirectoryWatch {
         self.changes
     }
 
-    /// Ends the scan that began with `changes`, and watches its directories.
+    /// Watches the directories of a scan.
     ///
-    /// One that was not watched before may have changed meanwhile: then the next scan is the current one.
-    pub fn end(&mut self, changes: u64, directories: impl IntoIterator<Item = PathBuf>) {
+    /// After they were read, and before the files in them are examined. `is_changed`: whether a directory that
+    /// was not watched before may have changed since it was read. `None` if one may, or cannot be watched.
+    pub fn watch(
+        &mut self,
+        directories: impl IntoIterator<Item = PathBuf>,
+        is_changed: impl Fn(&Path) -> bool,
+    ) -> Option<u64> {
         let before = std::mem::take(&mut self.watched);
         let mut is_complete = true;
+        self.round += 1;
         for directory in directories {
             if self.watched.contains_key(&directory) {
                 continue;
@@ -63,7 +82,7 @@ impl DirectoryWatch {
             };
             match add(inotify, &directory) {
                 Added::Watched(number) => {
-                    is_complete &= before.get(&directory) == Some(&number);
+                    is_complete &= before.get(&directory) == Some(&number) || !is_changed(&directory);
                     self.watched.insert(directory, number);
                 }
                 // Its creation is a change of the directory above.
@@ -74,7 +93,13 @@ impl DirectoryWatch {
                 }
             }
         }
-        self.is_current = is_complete && self.changes == changes;
+        self.is_current &= is_complete;
+        is_complete.then_some(self.round)
+    }
+
+    /// Ends the scan that began with `changes` and was watched in `round`.
+    pub fn end(&mut self, changes: u64, round: Option<u64>) {
+        self.is_current = round == Some(self.round) && self.changes == changes;
     }
 
     fn take_reports(&mut self) {
@@ -149,12 +174,15 @@ mod tests {
         std::fs::create_dir(&a).unwrap();
         std::fs::write(&file, "1").unwrap();
         let mut watch = DirectoryWatch::default();
+        let is_changed = std::cell::Cell::new(true);
         let scan = |watch: &mut DirectoryWatch| {
             let began = watch.begin();
-            watch.end(began, [top.path().to_owned(), a.clone(), a.join("none"), file.clone()]);
+            let directories = [top.path().to_owned(), a.clone(), a.join("none"), file.clone()];
+            let round = watch.watch(directories, |_| is_changed.get());
+            watch.end(began, round);
             watch.is_current()
         };
-        assert!(!scan(&mut watch), "it was not watched during the first scan");
+        assert!(!scan(&mut watch), "it may have changed before it was watched");
         assert!(scan(&mut watch));
         let changes: [&dyn Fn(); 5] = [
             &|| std::fs::write(&file, "2").unwrap(),
@@ -180,7 +208,17 @@ mod tests {
         let began = watch.begin();
         std::fs::write(&file, "3").unwrap();
         assert!(!watch.is_current());
-        watch.end(began, [top.path().to_owned(), a.clone()]);
+        let round = watch.watch([top.path().to_owned(), a.clone()], |_| true);
+        watch.end(began, round);
+        assert!(!watch.is_current());
+        // Directories that did not change since they were read need no second scan.
+        is_changed.set(false);
+        assert!(scan(&mut DirectoryWatch::default()));
+        // Another scan watched other directories meanwhile.
+        let began = watch.begin();
+        let round = watch.watch([top.path().to_owned()], |_| false);
+        watch.watch([a.clone()], |_| false);
+        watch.end(began, round);
         assert!(!watch.is_current());
     }
 }

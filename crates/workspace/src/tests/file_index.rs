@@ -57,7 +57,8 @@ fn the_kept_list_follows_every_change() {
 fn words_are_those_of_the_text_as_it_is() {
     let fixture = Fixture::new(&[("a.rs", "let read_config = old::path;"), ("large.rs", "")]);
     let path = fixture.path("a.rs");
-    let holds = |word: &str| fixture.workspace.may_hold(&path, word);
+    let may_hold = |path: &AbsPath, word: &str| fixture.workspace.word_filter(word).may_be_in(path);
+    let holds = |word: &str| may_hold(&path, word);
     for _ in 0..2 {
         assert!(holds("read_config") && holds("old::path") && holds("path"));
         assert!(!holds("config") && !holds("read_confi") && !holds("new"));
@@ -68,7 +69,31 @@ fn words_are_those_of_the_text_as_it_is() {
     // Too large to be indexed, so that it may hold everything.
     let large = fixture.path("large.rs");
     write(large.as_path(), "word ".repeat(1 << 18).as_str());
-    assert!(fixture.workspace.may_hold(&large, "anything"));
+    assert!(may_hold(&large, "anything"));
     std::fs::write(large.as_path(), b"\xff\xfe").unwrap();
-    assert!(fixture.workspace.may_hold(&large, "anything"));
+    assert!(may_hold(&large, "anything"));
+}
+
+#[test]
+fn a_watched_index_follows_every_change() {
+    let fixture = Fixture::new(&[("src/a.rs", "one"), ("src/b.rs", "two")]);
+    let path = fixture.path("src/a.rs");
+    let holds = |word: &str| fixture.workspace.word_filter(word).may_be_in(&path);
+    fixture.settle();
+    // The first list watches the directories, the second is current.
+    for _ in 0..3 {
+        fixture.listed();
+        assert!(holds("one") && !holds("new"));
+    }
+    let stamp = Stamp::of(path.as_path());
+    let modified = std::fs::metadata(path.as_path()).unwrap().modified().unwrap();
+    // As long, and with the same time of change of the text.
+    std::fs::write(path.as_path(), "new").unwrap();
+    std::fs::File::options().append(true).open(path.as_path()).unwrap().set_modified(modified).unwrap();
+    assert!(holds("new") && !holds("one"));
+    assert_ne!(stamp, Stamp::of(path.as_path()));
+    std::fs::rename(path.as_path(), fixture.path("src/c.rs").as_path()).unwrap();
+    for _ in 0..3 {
+        assert_eq!(fixture.listed(), ["src/b.rs", "src/c.rs"]);
+    }
 }
