@@ -103,6 +103,11 @@ pub struct ServerDefinition {
     /// The answer to `workspace/configuration`, with dotted keys unfolded.
     #[serde(default = "empty", deserialize_with = "unfolded_value")]
     pub settings: Value,
+    /// Whether the server requests its settings.
+    ///
+    /// A notification of them would make it load the project twice.
+    #[serde(default)]
+    pub pull_settings: bool,
     /// Capabilities merged over Pilcrow's own client capabilities.
     #[serde(default = "empty")]
     pub client_capabilities: Value,

@@ -160,6 +160,9 @@ impl Server {
         let sent = async {
             let room = self.peer.room().await?;
             room.notify("initialized", &json!({}))?;
+            if core.definition.pull_settings {
+                return Ok(());
+            }
             let settings = core.settings_for(None);
             room.notify("workspace/didChangeConfiguration", &json!({"settings": settings}))
         };

@@ -496,6 +496,22 @@ async fn settings_name_the_environment_of_the_package() {
     assert_eq!(answers, [own.clone(), own, activated.clone(), activated]);
 }
 
+#[tokio::test]
+async fn settings_that_a_server_requests_are_not_sent_too() {
+    let request =
+        Step::request("settings", "workspace/configuration", json!({"items": [{"section": "tool"}]}));
+    let script = hovers()
+        .on("textDocument/didOpen", [request])
+        .on("textDocument/definition", [Step::wait_for("response", 1), Step::Result(Value::Null)]);
+    let more = "pull_settings = true\n[settings.tool]\nother = 1\n";
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| {});
+    bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let answers: Vec<Value> =
+        bench.record("scripted").into_iter().filter(|it| it["result"].is_array()).collect();
+    assert_eq!(answers[0]["result"], json!([{"other": 1}]));
+    assert!(bench.got("scripted", "workspace/didChangeConfiguration").is_empty());
+}
+
 /// The definition names files of other packages, and ignored files.
 ///
 /// A registered glob that matches everything adds nothing; one with a name does. With more files
