@@ -95,6 +95,52 @@ fn each_monorepo_file_finds_its_root_and_server() {
     sandbox.mark().none_left(std::time::Duration::from_secs(10));
 }
 
+/// Each of two packages resolves `@lib` by settings of its own.
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn one_framework_server_serves_all_packages() {
+    let frameworks = [
+        ("astro", "astro-ls", "---\n", "---\n<p>{twice}</p>\n"),
+        ("svelte", "svelteserver", "<script lang=\"ts\">\n", "</script>\n<p>{twice}</p>\n"),
+        (
+            "vue",
+            "vue-language-server",
+            "<script setup lang=\"ts\">\n",
+            "</script>\n<template><p>{{ twice }}</p></template>\n",
+        ),
+    ];
+    for (name, program, before, after) in frameworks {
+        let mut sandbox =
+            Sandbox::with(&[("package.json", "{\"private\": true, \"workspaces\": [\"*\"]}\n")]);
+        give(&mut sandbox, &[program]);
+        for package in ["a", "b"] {
+            sandbox.write(&format!("{package}/package.json"), json!({"name": package}).to_string());
+            let options = json!({"strict": true, "target": "es2022", "module": "esnext", "moduleResolution": "bundler",
+                "baseUrl": ".", "paths": {"@lib": ["./lib.ts"]}});
+            let config = json!({"compilerOptions": options, "include": ["*.ts", format!("*.{name}")]});
+            sandbox.write(&format!("{package}/tsconfig.json"), config.to_string());
+            sandbox.write(&format!("{package}/lib.ts"), "export const only: number = 1;\n");
+            let script = "import { only } from \"@lib\";\nconst twice: number = only * 2;\n";
+            sandbox.write(&format!("{package}/Page.{name}"), format!("{before}{script}{after}"));
+        }
+        let mut batch = Batch::start(&sandbox);
+        for package in ["a", "b"] {
+            let place = json!({"action": "references", "file": format!("{package}/Page.{name}"), "line": 3, "symbol": "only"});
+            let answer = batch.call("lsp", &place);
+            let places = answer.value["details"]["locations"].as_array().cloned().unwrap_or_default();
+            let files: BTreeSet<String> = places.iter().map(|it| text(&it["path"])).collect();
+            let expected = [format!("{package}/Page.{name}"), format!("{package}/lib.ts")];
+            assert_eq!(files, BTreeSet::from(expected), "{}", answer.text());
+        }
+        let status = batch.call("lsp", &json!({"action": "status"}));
+        let servers = status.value["details"]["servers"].as_array().cloned().unwrap_or_default();
+        let running = servers.iter().filter(|it| it["state"] == "running" && it["name"] == name);
+        let roots: Vec<String> = running.map(|it| text(&it["root"])).collect();
+        assert_eq!(roots, ["."], "{}", status.text());
+        batch.end();
+    }
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
