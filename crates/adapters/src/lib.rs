@@ -30,8 +30,8 @@ pub use install::{
 pub use roots::{find_package, find_root, matches, matches_below};
 pub use search_path::{ProjectPrograms, SearchPath, modules_of};
 pub use server::{
-    CheckRule, CleanRule, CommandRule, DiagnosticsRule, Feature, FileStatusRule, Language, MoveRule, Prefer,
-    ReadyRule, RecheckRule, RootRule, ServerDefinition, WatchRule,
+    CheckRule, CleanRule, CommandRule, DiagnosticsRule, Feature, FileStatusRule, Language,
+    LanguageVersionRule, MoveRule, Prefer, ReadyRule, RecheckRule, RootRule, ServerDefinition, WatchRule,
 };
 pub use values::{expand, expand_text, fill, merge, names_venv, section, unfold, with_venv};
 

@@ -23,6 +23,8 @@ pub enum Note {
     ProjectNotLoaded { server: String, reason: String },
     /// A message of the server about its project.
     Reported { server: String, message: String },
+    /// The server uses another version of the language than a package has installed.
+    OtherVersion { server: String, used: String, installed: String, package: AbsPath },
     /// The scan for files that other programs changed did not end in time.
     ScanUnfinished { server: String },
     /// The server is not verified: it may be silent before it has read the project.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tests::{Batch, Sandbox};
 
@@ -139,6 +140,30 @@ fn one_framework_server_serves_all_packages() {
         assert_eq!(roots, ["."], "{}", status.text());
         batch.end();
     }
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn another_typescript_of_a_package_is_noted_once() {
+    let mut sandbox = Sandbox::with(&[
+        ("package.json", "{\"private\": true, \"workspaces\": [\"*\"]}\n"),
+        ("new/tsconfig.json", "{}"),
+        ("new/rates.ts", "export const rate = 1;\n"),
+        ("old/tsconfig.json", "{}"),
+        ("old/node_modules/typescript/package.json", "{\"name\": \"typescript\", \"version\": \"4.9.5\"}\n"),
+        ("old/rates.ts", "export const rate = 2;\n"),
+    ]);
+    give(&mut sandbox, &["typescript-language-server", "tsc"]);
+    let mut batch = Batch::start(&sandbox);
+    let mut note = |package: &str| {
+        let place =
+            json!({"action": "hover", "file": format!("{package}/rates.ts"), "line": 1, "symbol": "rate"});
+        text(&batch.call("lsp", &place).value["details"]["note"])
+    };
+    assert_eq!(note("new"), "");
+    expect!["typescript-language-server uses version 5.9.3, but old has 4.9.5 installed; its compiler may report other errors"].assert_eq(&note("old"));
+    assert_eq!(note("old"), "");
+    batch.end();
 }
 
 fn text(value: &Value) -> String {

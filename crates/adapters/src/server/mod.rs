@@ -94,6 +94,8 @@ pub struct ServerDefinition {
     pub directory_modules: Vec<String>,
     /// The way the server receives the target of a move of a symbol.
     pub move_symbol: Option<MoveRule>,
+    /// The version of the language that the server uses for all packages.
+    pub language_version: Option<LanguageVersionRule>,
     pub command: CommandRule,
     /// The priority of each feature, 1 to 100. `None`: every feature at 50.
     pub features: Option<BTreeMap<Feature, u8>>,
@@ -222,6 +224,19 @@ pub struct MoveRule {
     pub kind: String,
     /// The path to the file in the command's first argument: `a.b`.
     pub argument: String,
+}
+
+/// The version of the language that a server uses for all packages.
+///
+/// A package may have another one installed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LanguageVersionRule {
+    /// Method of the notification of the version, and its field.
+    pub notification: String,
+    pub field: String,
+    /// Path in a package of the JSON file whose `version` is the installed one.
+    pub manifest: String,
 }
 
 /// Conditions under which a server counts as loaded; all given ones must hold.

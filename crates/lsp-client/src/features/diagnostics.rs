@@ -114,7 +114,8 @@ impl ServerPool {
         }
         out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
         let unverified = || Some(Note::Unverified { server: unverified?.to_owned() });
-        let note = servers.iter().find_map(|server| server.note()).or_else(unverified);
+        let other_version = || servers.iter().find_map(|server| server.version_note(&doc.path));
+        let note = servers.iter().find_map(|server| server.note()).or_else(other_version).or_else(unverified);
         let server = out.answered.join(", ");
         Ok(Answer { value: out, server, notes: note.into_iter().collect() })
     }

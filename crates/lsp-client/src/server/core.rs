@@ -20,6 +20,7 @@ use crate::server::capabilities::Capabilities;
 use crate::server::documents::{OpenDocuments, SyncRule};
 use crate::server::edit_inbox::EditInbox;
 use crate::server::host::{Host, MessageType};
+use crate::server::language_version::LanguageVersion;
 use crate::server::loading::Loading;
 use crate::server::request_table::RequestTable;
 use crate::server::traffic::Traffic;
@@ -47,6 +48,7 @@ pub(crate) struct Core {
     /// Messages for the user, the newest last.
     messages: Mutex<VecDeque<String>>,
     pub loading: Loading,
+    pub language_version: LanguageVersion,
     pub diagnostics: PushedDiagnostics,
     /// State of the checks of saved files that Pilcrow requests.
     pub check_on_save: CheckOnSave,
@@ -77,6 +79,7 @@ impl Core {
     ) -> Self {
         Self {
             loading: Loading::new(definition.ready.clone()),
+            language_version: LanguageVersion::new(definition.language_version.clone()),
             diagnostics: PushedDiagnostics::new(definition.diagnostics.clone(), definition.longest_silence()),
             check_on_save: CheckOnSave::new(definition.diagnostics.check.clone()),
             traffic: Arc::new(Traffic::new()),

@@ -59,6 +59,7 @@ impl Handler for ServerHandler {
             }
             other => {
                 core.loading.status(other, &params);
+                core.language_version.notification(other, &params);
                 core.diagnostics.status(other, &params);
                 tracing::trace!(server = core.definition.name, method = other, "notification");
             }

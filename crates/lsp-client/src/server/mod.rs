@@ -15,6 +15,7 @@ pub(crate) mod edit_inbox;
 pub(crate) mod gate;
 pub(crate) mod handler;
 pub(crate) mod host;
+pub(crate) mod language_version;
 pub(crate) mod loading;
 pub(crate) mod protocol;
 pub(crate) mod request_table;
@@ -45,6 +46,7 @@ use crate::server::abandoned_requests::AbandonedRequests;
 use crate::server::core::Core;
 use crate::server::gate::Gate;
 use crate::server::handler::ServerHandler;
+use crate::server::language_version::OtherVersion;
 use crate::server::server_log::{Ending, LogHeader, LoggedServer};
 use crate::server::usage::Usage;
 use adapters::{expand, merge};
@@ -197,6 +199,15 @@ impl Server {
         }
         let message = self.core.loading.trouble()?.text;
         Some(Note::Reported { server, message })
+    }
+
+    /// A note that a file's package has another version of the language installed.
+    ///
+    /// Once for each package.
+    pub(crate) fn version_note(&self, path: &AbsPath) -> Option<Note> {
+        let other = self.core.language_version.other(path, self.core.workspace.root())?;
+        let OtherVersion { used, installed, package } = other;
+        Some(Note::OtherVersion { server: self.name().to_owned(), used, installed, package })
     }
 
     /// The server's progress, as it reports it.

@@ -67,7 +67,8 @@ impl Server {
         let _held = document.map(|document| self.core.hold(&document.path));
         let encoding = self.core.capabilities().encoding();
         // A server that finished loading during the request may have answered before.
-        let note = self.note().or(scan_note);
+        let other_version = || self.version_note(&document?.path);
+        let note = self.note().or(scan_note).or_else(other_version);
         let mut pause = PAUSE;
         loop {
             let fresh = self.read_open(document.map(|document| &document.path));

@@ -52,6 +52,10 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
             format!("{server}: the project is not loaded ({reason})")
         }
         ServerNote::Reported { server, message } => format!("{server} reports: {message}"),
+        ServerNote::OtherVersion { server, used, installed, package } => format!(
+            "{server} uses version {used}, but {} has {installed} installed; its compiler may report other errors",
+            context.display_path(package)
+        ),
         ServerNote::ScanUnfinished { server } => format!(
             "{server}: the scan for external changes did not end in time, so this may be about older files"
         ),
