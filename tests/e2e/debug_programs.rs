@@ -141,6 +141,25 @@ fn main() {
 }
 ";
 
+/// Values of std's types, and an enum with its number in a string's capacity.
+pub const RUST_VALUES: &str = "\
+#![allow(dead_code)]
+use std::collections::HashMap;
+#[derive(Debug)]
+enum Shape { Empty, Circle(f64), Named { name: String, sides: u32 } }
+fn show(names: &[String], ages: &HashMap<String, u32>) -> usize {
+    let list = names.to_vec();
+    let (some, none): (Option<String>, Option<String>) = (Some(String::new()), None);
+    let shapes = vec![Shape::Empty, Shape::Circle(1.5), Shape::Named { name: list[1].clone(), sides: 4 }];
+    println!(\"{list:?} {some:?} {none:?} {shapes:?}\");
+    list.len() + ages.len()
+}
+fn main() {
+    let names = [\"ann\", \"bob\"].map(String::from);
+    println!(\"{}\", show(&names, &HashMap::from([(\"ann\".to_string(), 31)])));
+}
+";
+
 pub const PANIC: &str = "\
 fn odd(n: i32) -> i32 {
     if n % 2 == 1 {

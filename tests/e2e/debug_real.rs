@@ -15,7 +15,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tests::{Batch, Sandbox};
 
-use crate::debug_programs::{BASH, C, CPP, GO, GO_THREADS, JAVASCRIPT, PANIC, PYTHON, PYTHON_THREADS, RUST};
+use crate::debug_programs::{
+    BASH, C, CPP, GO, GO_THREADS, JAVASCRIPT, PANIC, PYTHON, PYTHON_THREADS, RUST, RUST_VALUES,
+};
 
 #[track_caller]
 fn says(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> Value {
@@ -550,6 +552,38 @@ fn bash_dap_debugs_a_program() {
     let said = batch.call("debug", &start("exceptions", json!(["error"]))).fails("unsupported");
     assert!(said.contains("bash-dap cannot stop at exceptions `error`; there are: "), "{said}");
     assert!(batch.end().0.success());
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn rust_values_show_their_contents() {
+    let sandbox = Sandbox::with(&[("v.rs", RUST_VALUES)]);
+    build(&sandbox, "rustc", &["-g", "-o", "v", "v.rs"]);
+    for adapter in ["gdb", "lldb-dap", "codelldb"] {
+        let mut batch = Batch::start(&sandbox);
+        let launch = json!({"action": "launch", "program": "v", "adapter": adapter,
+            "breakpoints": [{"file": "v.rs", "line": 9}]});
+        let parts = ["stopped: breakpoint", "Some(\"\")", "None :", "size=2"];
+        let stopped = says(&mut batch, &launch, &parts);
+        assert_eq!(stopped["output"], "", "{adapter} writes lines of its own");
+        for (expression, value) in [
+            ("list[1]", "= \"bob\" :"),
+            ("names[0]", "= \"ann\" :"),
+            ("shapes[0]", "Empty :"),
+            ("shapes[1]", "Circle(1.5) :"),
+            ("shapes[2]", "Named{name:"),
+            ("shapes[2].sides", "= 4 :"),
+        ] {
+            says(&mut batch, &json!({"action": "evaluate", "expression": expression}), &[value]);
+        }
+        // gdb has the map as the only part of its reference.
+        let expression = if adapter == "gdb" { "*ages" } else { "ages" };
+        let ages = says(&mut batch, &json!({"action": "evaluate", "expression": expression}), &[]);
+        let inside = json!({"action": "variables", "variables_reference": ages["variables_reference"]});
+        says(&mut batch, &inside, &["\"ann\"", "31"]);
+        says(&mut batch, &action("terminate"), &["ended"]);
+        assert!(batch.end().0.success());
+    }
 }
 
 #[test]

@@ -49,6 +49,9 @@ pub struct DebuggerDefinition {
     /// Each is a path from the project or a name on `PATH`.
     #[serde(default)]
     pub variables: BTreeMap<String, Vec<String>>,
+    /// Texts that its templates name, by variable.
+    #[serde(default)]
+    pub texts: BTreeMap<String, String>,
     /// Arguments of `launch`.
     pub launch: Value,
     /// Arguments of `attach`, if the adapter supports it.
@@ -342,6 +345,7 @@ impl DebuggerDefinition {
             command: DebuggerCommand { candidates: Vec::new(), args: Vec::new(), env: BTreeMap::new() },
             transport: Transport::Stdio,
             variables: BTreeMap::new(),
+            texts: BTreeMap::new(),
             launch: Value::Null,
             attach: None,
             exceptions: Vec::new(),
@@ -429,6 +433,14 @@ mod tests {
         let definition = DebuggerDefinition::parse(SMALL, "a.toml", false).unwrap();
         assert!(definition.covers(Path::new("/p/q.x")) && !definition.covers(Path::new("/p/q.y")));
         assert!(definition.launches("program") && !definition.launches("module"));
+    }
+
+    /// lldb-dap hides a command that begins with `?`; else the text is the same.
+    #[test]
+    fn the_lldb_adapters_share_their_formatters_of_rust() {
+        let all = crate::definitions::Definitions::<DebuggerDefinition>::built_in();
+        let script = |name: &str| all.get(name).unwrap().texts["rust"].trim_start_matches('?').to_owned();
+        assert_eq!(script("lldb-dap"), script("codelldb"));
     }
 
     /// Covers a directory of the project that is also called `bin`.

@@ -161,9 +161,10 @@ impl Sessions {
                 adapter: adapter.name.clone(),
                 hint: adapter.install.hint(&adapter.name),
             };
-            let own = word.strip_prefix("${").and_then(|it| adapter.variables.get(it.strip_suffix('}')?));
+            let own = word.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+            let own = own.filter(|it| adapter.variables.contains_key(*it) || adapter.texts.contains_key(*it));
             let value = fill(&json!(word), &variables).and_then(|it| it.as_str().map(str::to_owned));
-            // The port is chosen at the start; programs of the definition must exist.
+            // The port is chosen at the start; what the definition names must exist.
             args.push(match own {
                 Some(_) => value.ok_or_else(missing)?,
                 None => word.clone(),
@@ -262,6 +263,7 @@ impl Sessions {
                 set("port", json!(port));
             }
         }
+        adapter.texts.iter().for_each(|(name, text)| set(name, json!(text)));
         for (name, candidates) in &adapter.variables {
             let find = |it: &String| self.find_nearest_program(&adapter.name, it, spec);
             if let Some(path) = candidates.iter().find_map(find) {
