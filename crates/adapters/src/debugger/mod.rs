@@ -366,6 +366,11 @@ impl DebuggerDefinition {
         own.and_then(|it| self.variables.get(it)).unwrap_or(&self.command.candidates)
     }
 
+    /// Whether the adapter runs the program of a variable itself.
+    pub fn runs_itself(&self, variable: &str) -> bool {
+        self.command.args.iter().any(|it| *it == format!("${{{variable}}}"))
+    }
+
     /// Returns the program's interpreter with its first arguments.
     ///
     /// It is the value of the argument of `launch` whose template is a variable.

@@ -151,6 +151,9 @@ impl Sessions {
         if let Some(requested) = &spec.arguments {
             merge(&mut arguments, requested.clone());
         }
+        if !attaches && adapter.interpreter(&arguments).is_empty() {
+            check_interpreter(&adapter, &variables)?;
+        }
         if let Some(wrap) = adapter.quirks.wrap.as_ref().filter(|_| !attaches) {
             wrap.apply(&mut arguments);
         }
@@ -265,7 +268,11 @@ impl Sessions {
         }
         adapter.texts.iter().for_each(|(name, text)| set(name, json!(text)));
         for (name, candidates) in &adapter.variables {
-            let find = |it: &String| self.find_nearest_program(&adapter.name, it, spec);
+            let find = |it: &String| match adapter.runs_itself(name) || it.contains('/') {
+                true => self.find_nearest_program(&adapter.name, it, spec),
+                // An interpreter beside the adapter lacks what the program imports.
+                false => self.programs.search.on_path(it),
+            };
             if let Some(path) = candidates.iter().find_map(find) {
                 set(name, json!(path.to_string_lossy()));
             }
@@ -540,6 +547,24 @@ impl Sessions {
         // Every use leaves the list consistent, so a panic elsewhere has no effect on it.
         self.list.lock()
     }
+}
+
+/// Refuses a launch without the interpreter that it names.
+///
+/// The adapter would run the program with its own, which lacks what the program imports.
+fn check_interpreter(adapter: &DebuggerDefinition, found: &Map<String, Value>) -> Result<(), DapError> {
+    let is_missing = |name: &String| {
+        adapter.launches(name) && !adapter.runs_itself(name) && !found.contains_key(name.as_str())
+    };
+    let Some((name, programs)) = adapter.variables.iter().find(|(name, _)| is_missing(name)) else {
+        return Ok(());
+    };
+    let message = format!(
+        "no {name} to run the program was found; put one of these on PATH: {}\nor name one with \
+         `arguments`: {{\"{name}\": \"PATH\"}}",
+        programs.iter().filter(|it| !it.contains('/')).cloned().collect::<Vec<_>>().join(", ")
+    );
+    Err(DapError::Invalid(message))
 }
 
 /// Ends a session whose start was dropped.

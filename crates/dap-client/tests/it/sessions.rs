@@ -1,9 +1,11 @@
 //! Sessions with an adapter that follows the protocol.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::{DebuggerDefinition, DebuggerDefinitions, Parse, ProjectPrograms, SearchPath};
 use dap_client::{
-    Breakpoints, DapError, End, Ending, LaunchPlan, Need, Page, SourceBreakpoint, State, Target,
+    Breakpoints, DapError, End, Ending, LaunchPlan, Need, Page, Sessions, SourceBreakpoint, State, Target,
 };
 use policy::ErrorCode;
 use serde_json::{Value, json};
@@ -139,6 +141,42 @@ fn the_interpreter_of_a_module_is_no_project_directory() {
         (program.program.to_str(), program.args[..2].join(" ")),
         (Some("python"), "-m pkg".to_owned())
     );
+}
+
+/// An interpreter beside the adapter lacks what the program imports.
+#[test]
+#[cfg(unix)]
+fn the_interpreter_of_a_program_is_the_users() {
+    let text = "name = \"snakes\"\npatterns = [\"*.txt\"]\nverified = false\ncommand.candidates = [\"/bin/sh\"]\n\
+        variables.python = [\"${venv}/bin/python\", \"python3\"]\nlaunch.python = \"${python}\"\n\
+        install = { how = \"page\", page = \"x\" }\n";
+    let mut definitions = DebuggerDefinitions::default();
+    definitions.insert(DebuggerDefinition::parse(text, "snakes", false).unwrap());
+    let bench = Bench::new(Script::new());
+    let program = |name: &str| {
+        let path = bench.root.join(name).as_path().to_owned();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::copy("/bin/sh", &path).unwrap();
+    };
+    let search = SearchPath {
+        managed: Some(bench.root.join("managed").into()),
+        path: vec![bench.root.join("path").into()],
+        ..SearchPath::default()
+    };
+    let programs = ProjectPrograms { search, workspace: bench.root.clone() };
+    let sessions = Sessions::new(definitions, programs, Arc::clone(&bench.processes));
+    let python = || sessions.plan(&bench.spec()).map(|it| it.arguments["python"].clone());
+    program("managed/snakes/1/bin/python3");
+    program("managed/snakes/1/.complete");
+    expect_test::expect![[r#"
+        no python to run the program was found; put one of these on PATH: python3
+        or name one with `arguments`: {"python": "PATH"}"#]]
+    .assert_eq(&python().unwrap_err().to_string());
+    for name in ["path/python3", ".venv/bin/python"] {
+        program(name);
+        std::fs::write(bench.root.join(".venv/pyvenv.cfg").as_path(), "").ok();
+        assert_eq!(python().unwrap(), json!(bench.root.join(name).to_string()));
+    }
 }
 
 #[tokio::test]
