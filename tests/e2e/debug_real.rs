@@ -556,6 +556,40 @@ fn bash_dap_debugs_a_program() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_stop_on_entry_is_in_the_first_statement() {
+    let sandbox = native();
+    let write = |name: &str, text: &str| std::fs::write(sandbox.project().join(name), text).expect("a file");
+    [("a.go", GO), ("a.sh", BASH), ("a.py", PYTHON), ("a.js", JAVASCRIPT)]
+        .iter()
+        .for_each(|(n, t)| write(n, t));
+    for (adapter, program, place) in [
+        ("gdb", "c", "in main at c.c:8"),
+        ("gdb", "r", "in r::main at r.rs:7"),
+        ("lldb-dap", "c", "in main at c.c:8"),
+        ("lldb-dap", "r", "at r.rs:7"),
+        ("codelldb", "c", "in main at c.c:8"),
+        ("codelldb", "r", "at r.rs:7"),
+        ("delve", "a.go", "in main.main at a.go:10"),
+        ("bash-dap", "a.sh", "at a.sh:7"),
+        ("debugpy", "a.py", "in <module> at a.py:1"),
+        ("js-debug", "a.js", "at a.js:"),
+    ] {
+        let mut batch = Batch::start(&sandbox);
+        let launch =
+            json!({"action": "launch", "program": program, "adapter": adapter, "stop_on_entry": true});
+        says(&mut batch, &launch, &["stopped: ", place]);
+        // Its own breakpoint is gone, so that the program runs on.
+        let listed = says(&mut batch, &action("breakpoints"), &[]);
+        assert_eq!(listed["breakpoints"], json!([]), "{adapter}");
+        says(&mut batch, &action("terminate"), &["ended"]);
+        assert!(batch.end().0.success());
+    }
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rust_values_show_their_contents() {
     let sandbox = Sandbox::with(&[("v.rs", RUST_VALUES)]);
     build(&sandbox, "rustc", &["-g", "-o", "v", "v.rs"]);

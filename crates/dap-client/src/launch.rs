@@ -74,6 +74,10 @@ pub struct LaunchPlan {
     pub program: Option<CommandLine>,
     /// Breakpoints to set before the program runs.
     pub breakpoints: Breakpoints,
+    /// Functions among them that serve the stop on entry alone.
+    ///
+    /// `Some` if the adapter's own stop is before the program's code.
+    pub entry: Option<Vec<String>>,
     /// The user's breakpoints from the previous session, for a relaunch or a child.
     pub user_breakpoints: Vec<BreakpointRequest>,
     /// Whether the user's editor owns the session, which Pilcrow only observes.

@@ -164,6 +164,10 @@ pub struct Quirks {
     pub hit_count: Option<Hits>,
     /// The way to stop at exceptions by name, if it can do more than filters.
     pub exception_names: Option<ExceptionNames>,
+    /// Functions where the program's own code begins, if it stops before them on entry.
+    pub entry_functions: Vec<String>,
+    /// Whether a step into leads from its stop on entry to the first statement.
+    pub entry_step: bool,
     /// Functions that a panic reaches: the exception filter `panic` stops there.
     pub panic_functions: Vec<String>,
     /// Functions in which it stops for an exception and reports a breakpoint.

@@ -90,6 +90,7 @@ impl Sessions {
         };
         let known = self.definitions().of_type(&started.kind).cloned();
         let plan = LaunchPlan {
+            entry: None,
             adapter: known.unwrap_or_else(|| Arc::new(DebuggerDefinition::unknown(&started.kind))),
             command,
             root: started.root.clone(),

@@ -196,7 +196,14 @@ impl Sessions {
         });
         let mut breakpoints = spec.breakpoints.clone();
         breakpoints.stop_at_panics(&adapter.quirks.panic_functions);
+        let quirks = &adapter.quirks;
+        let misses_entry = spec.stop_on_entry && (quirks.entry_step || !quirks.entry_functions.is_empty());
+        let is_new = |name: &&String| !breakpoints.functions().iter().any(|(it, _)| it.name == **name);
+        let entry: Option<Vec<String>> =
+            misses_entry.then(|| quirks.entry_functions.iter().filter(is_new).cloned().collect());
+        entry.iter().flatten().for_each(|name| breakpoints.add_function(name));
         Ok(LaunchPlan {
+            entry,
             title: spec.target.title(&spec.root),
             request: if attaches { "attach" } else { "launch" },
             root: spec.root.clone(),

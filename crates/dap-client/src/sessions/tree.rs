@@ -44,6 +44,7 @@ impl Sessions {
         }
         let request = if arguments["request"] == "attach" { "attach" } else { "launch" };
         let plan = LaunchPlan {
+            entry: None,
             title: configuration["name"].as_str().unwrap_or("a child").to_owned(),
             request,
             breakpoints: parent.breakpoints().unplaced(),

@@ -6,8 +6,8 @@ use adapters::DebuggerDefinition;
 use agent::ToolResult;
 use agent::tool::GrantRequester;
 use dap_client::{
-    Breakpoints, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Session, SourceBreakpoint,
-    SpawnApprover, Target,
+    Breakpoints, Clock, ExceptionFilter, Frame, FunctionBreakpoint, LaunchPlan, LaunchSpec, Session,
+    SourceBreakpoint, SpawnApprover, State, Target,
 };
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
@@ -21,6 +21,9 @@ use super::side_effects::{expressions, is_count, is_side_effect_free};
 use super::{Answer, Cx, Debug, needs};
 use crate::{Failure, ToolContext};
 
+/// Maximum number of stops between the entry of a program and its own code.
+const MAX_ENTRY_STOPS: usize = 4;
+
 impl Debug {
     /// Starts a session and renders its first stop.
     pub(super) async fn launch(&self, args: &LaunchArguments, attaches: bool, cx: Cx<'_>) -> Answer {
@@ -32,6 +35,34 @@ impl Debug {
         let plan = self.plan(spec).await?;
         let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx).await?;
         self.snapshot(&session, cx).await
+    }
+
+    /// Runs from an adapter's stop on entry to the first frame that has a source.
+    async fn run_to_own_code(
+        &self,
+        session: &Arc<Session>,
+        entry: &[String],
+        clock: &Clock,
+    ) -> Result<(), Failure> {
+        let by_step = session.adapter.quirks.entry_step;
+        for _ in 0..MAX_ENTRY_STOPS {
+            let State::Stopped(stop) = session.wait_for_stop(clock).await? else { break };
+            let frames = session.stack(stop.thread, 0, 1, clock).await.unwrap_or_default().0;
+            let has_source = |it: &Frame| it.path.as_ref().is_some_and(|it| it.as_path().is_file());
+            let breakpoints = session.breakpoints();
+            let is_set = breakpoints.functions().iter().any(|(it, placed)| {
+                placed.was_verified && session.adapter.quirks.entry_functions.contains(&it.name)
+            });
+            if frames.first().is_some_and(has_source) || !(is_set || by_step) {
+                break;
+            }
+            session.run(if by_step { "stepIn" } else { "continue" }, stop.thread, clock).await?;
+        }
+        if !entry.is_empty() && !matches!(session.state(), State::Terminated(_)) {
+            let remove = |all: &mut Breakpoints| entry.iter().for_each(|it| all.remove_function(it));
+            self.context.debug.change_breakpoints(session, remove, clock).await?;
+        }
+        Ok(())
     }
 
     /// Refuses kinds of breakpoints that refer to a stopped program.
@@ -128,6 +159,9 @@ impl Debug {
         let runs = Arc::new(TerminalGrants(cx.grant_requester()));
         let session = self.context.debug.start_with(plan, &grant, runs, cx.clock).await?;
         session.started_by(cx.starter.clone());
+        if let Some(entry) = &plan.entry {
+            self.run_to_own_code(&session, entry, cx.clock).await?;
+        }
         Ok(session)
     }
 
