@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tests::{Batch, Sandbox};
@@ -508,6 +508,50 @@ fn a_native_process_is_attached() {
         says(&mut batch, &json!({"action": "disconnect"}), &["ended"]);
         assert!(batch.end().0.success());
         assert!(program.try_wait().expect("the process can be awaited").is_none(), "{adapter} ended it");
+        program.kill().expect("the process can be killed");
+        program.wait().expect("it ends");
+    }
+}
+
+/// Attaching is answered at once, and the executable decides the adapter.
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_pid_alone_attaches_to_a_running_program() {
+    let text = "#include <unistd.h>\nint main(void) {\n  for (;;) usleep(1000);\n}\n";
+    let sandbox = Sandbox::with(&[("w.c", text), ("w.py", "import time\nwhile True: time.sleep(0.01)\n")]);
+    let built = Command::new("gcc").current_dir(sandbox.project()).args(["-g", "-o", "w", "w.c"]).status();
+    assert!(built.expect("gcc starts").success());
+    let native = sandbox.project().join("w");
+    // `python3` may be a script that starts the interpreter.
+    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let python = String::from_utf8(python.expect("python starts").stdout).expect("a path");
+    for (adapter, command) in [
+        ("gdb", vec![native.to_str().expect("a path")]),
+        ("lldb-dap", vec![native.to_str().expect("a path")]),
+        ("codelldb", vec![native.to_str().expect("a path")]),
+        ("debugpy", vec![python.trim(), "w.py"]),
+    ] {
+        let mut program = Command::new(command[0])
+            .args(&command[1..])
+            .current_dir(sandbox.project())
+            .spawn()
+            .expect("it starts");
+        let mut batch = Batch::start(&sandbox);
+        let mut attach = json!({"action": "attach", "pid": program.id()});
+        if ["lldb-dap", "codelldb"].contains(&adapter) {
+            attach["adapter"] = json!(adapter);
+        }
+        let since = Instant::now();
+        let attached = says(&mut batch, &attach, &[]);
+        assert!(since.elapsed() < Duration::from_secs(60), "{adapter} waited for a stop");
+        // gdb leaves the process stopped.
+        let state = if adapter == "gdb" { "stopped" } else { "running" };
+        assert_eq!((&attached["adapter"], &attached["state"]), (&json!(adapter), &json!(state)));
+        if state == "running" {
+            says(&mut batch, &json!({"action": "pause"}), &["stopped: "]);
+        }
+        says(&mut batch, &json!({"action": "disconnect"}), &["ended"]);
+        assert!(batch.end().0.success());
         program.kill().expect("the process can be killed");
         program.wait().expect("it ends");
     }

@@ -391,6 +391,11 @@ impl DebuggerDefinition {
         }
     }
 
+    /// Whether the template `attach` uses `${name}`.
+    pub fn attaches_by(&self, name: &str) -> bool {
+        self.attach.as_ref().is_some_and(|it| mentions(it, &format!("${{{name}}}")))
+    }
+
     /// Whether the template `launch` uses `${name}`.
     pub fn launches(&self, name: &str) -> bool {
         mentions(&self.launch, &format!("${{{name}}}"))

@@ -39,12 +39,27 @@ impl Definitions<DebuggerDefinition> {
         }
     }
 
+    /// Lists the adapters for a process with the executable `path`, best first. Blocks.
+    ///
+    /// An interpreter is debugged in its language.
+    pub fn for_process(&self, path: &Path) -> Vec<Arc<DebuggerDefinition>> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = without_version(&name);
+        let by_name = self.ranked(|it| it.interpreters.iter().any(|it| it == name));
+        if by_name.is_empty() { self.for_program(path) } else { by_name }
+    }
+
     /// The adapters that `keep` accepts, best first.
     pub fn ranked(&self, keep: impl Fn(&DebuggerDefinition) -> bool) -> Vec<Arc<DebuggerDefinition>> {
         let mut found: Vec<_> = self.list().filter(|it| keep(it)).cloned().collect();
         found.sort_by_key(|it| (it.rank, it.name.clone()));
         found
     }
+}
+
+/// Removes the version from an interpreter's name.
+fn without_version(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -74,9 +89,7 @@ impl ProgramKind {
                 let named =
                     words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='));
                 let named = named.unwrap_or_default();
-                ProgramKind::Script(
-                    named.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned(),
-                )
+                ProgramKind::Script(without_version(named).to_owned())
             }
             _ => ProgramKind::Unknown,
         }
@@ -108,5 +121,11 @@ mod tests {
         assert_eq!(names(&write("prog", b"\x7fELF\x02"))[0], "gdb");
         assert!(names(&write("notes.txt", b"hello")).is_empty());
         assert!(names(&directory.path().join("missing")).is_empty());
+        let of_process = |path: &Path| {
+            let all = Definitions::<DebuggerDefinition>::built_in().for_process(path);
+            all.first().map(|it| it.name.clone()).unwrap_or_default()
+        };
+        assert_eq!(of_process(Path::new("/usr/bin/python3.11")), "debugpy");
+        assert_eq!(of_process(&write("prog2", b"\x7fELF\x02")), "gdb");
     }
 }

@@ -143,6 +143,14 @@ impl Sessions {
             what: "attach to a running program".to_owned(),
             nearest: Some("`launch` the program".to_owned()),
         })?;
+        let by_pid = matches!(spec.target, Target::Process(_)) && spec.arguments.is_none();
+        if by_pid && !adapter.attaches_by("pid") {
+            return Err(DapError::Unsupported {
+                adapter: adapter.name.clone(),
+                what: "attach to a process by its pid".to_owned(),
+                nearest: Some("start the program with a debug port, and `attach` with `port`".to_owned()),
+            });
+        }
         let variables = self.variables(&adapter, spec);
         let mut arguments = fill(template, &variables).unwrap_or_else(|| json!({}));
         if let Some(test_arguments) = test_template.and_then(|it| fill(it, &variables)) {
@@ -241,7 +249,10 @@ impl Sessions {
             }
             Target::Program(path) => definitions.for_program(path.as_path()),
             Target::Module(_) => definitions.ranked(|it| it.launches("module")),
-            Target::Process(_) | Target::Port { .. } => Vec::new(),
+            Target::Process(pid) => std::fs::read_link(format!("/proc/{pid}/exe"))
+                .map(|it| definitions.for_process(&it))
+                .unwrap_or_default(),
+            Target::Port { .. } => Vec::new(),
         };
         if matching.is_empty() { Err(none(spec.target.title(&spec.root))) } else { Ok(matching) }
     }

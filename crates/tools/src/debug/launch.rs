@@ -34,7 +34,10 @@ impl Debug {
         let spec = self.spec(args, attaches)?;
         let plan = self.plan(spec).await?;
         let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx).await?;
-        self.snapshot(&session, cx).await
+        // Without a breakpoint, nothing stops a program that runs already.
+        let waits = !attaches || plan.breakpoints.count() > 0;
+        let soon = Clock::new(super::SHORT_WAIT, &cx.cancel);
+        self.snapshot(&session, Cx { clock: if waits { cx.clock } else { &soon }, ..cx }).await
     }
 
     /// Runs from an adapter's stop on entry to the first frame that has a source.

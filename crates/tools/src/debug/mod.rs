@@ -42,8 +42,10 @@ use crate::{Failure, ToolContext, display};
 const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 300;
 
-/// Time for a continued session to stop while another of its tree is stopped.
-const WAIT_BESIDE_STOPPED: Duration = Duration::from_secs(1);
+/// Time for a session to stop that may run on for long.
+///
+/// Another of its tree is stopped, or it attached to a running program.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
 
 /// Words of a first prompt that suggest debugging.
 const WHEN: &[&str] = &[
@@ -155,7 +157,7 @@ impl Debug {
                 self.run_on(&session, "continue", args, clock).await?;
                 // This session may wait for another of its tree.
                 let waits = timeout.is_none() && self.another_is_stopped(&session);
-                let soon = Clock::new(WAIT_BESIDE_STOPPED, &cx.cancel);
+                let soon = Clock::new(SHORT_WAIT, &cx.cancel);
                 self.snapshot(&session, Cx { clock: if waits { &soon } else { clock }, ..cx }).await
             }
             Action::StepOver(args) => self.step(&session()?, "next", args, cx).await,
