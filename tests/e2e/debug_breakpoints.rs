@@ -156,7 +156,7 @@ fn each_kind_of_breakpoint_is_listed_and_removed() {
     call(json!({"name": "n"}));
     call(json!({"memory_reference": "0x10", "offset": 4}));
     call(json!({"file": "a.txt", "line": 4}));
-    let listed = call(json!({"exceptions": ["uncaught", "raised"]}));
+    let listed = call(json!({"exceptions": ["raised"]}));
     let all =
         "a.txt:2\na.txt:4\nfunction f\nfunction g\ndata n\ninstruction 0x10+4\nexceptions uncaught, raised\n";
     assert_eq!(listed, all);

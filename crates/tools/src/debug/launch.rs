@@ -197,18 +197,25 @@ impl Debug {
             }
             added.stop_at_panics(&session.adapter.quirks.panic_functions);
             permit_breakpoints(&self.context, &added, &session.adapter, cx).await?;
+            // Filters are added to those in force; one that is named again replaces its condition.
+            let name = |it: &String| ExceptionFilter::read(it).name.to_owned();
+            let new = added.exceptions.clone().unwrap_or_default();
+            let mut filters = exceptions_in_force(session);
+            filters.retain(|it| !new.iter().any(|new| name(new) == name(it)));
+            filters.extend(new);
             let change = |all: &mut Breakpoints| {
                 added.list().for_each(|(it, _)| all.add(it.clone()));
                 added.functions().iter().for_each(|(it, _)| all.add_function_point(it.clone()));
-                all.exceptions = added.exceptions.clone().or(all.exceptions.take());
+                if added.exceptions.is_some() {
+                    all.exceptions = Some(filters.clone());
+                }
             };
             self.context.debug.change_breakpoints(session, change, cx.clock).await?;
             self.add_special(session, args, cx).await?;
         }
         let (mut text, list) = render_breakpoints(&self.context, &session.breakpoints());
         let chosen = session.breakpoints().exceptions.is_some();
-        // Pilcrow sets no default exception filters in a session of the user.
-        let filters = if session.is_external() && !chosen { Vec::new() } else { session.filters() };
+        let filters = exceptions_in_force(session);
         if !filters.is_empty() {
             let origin = if chosen { "" } else { " (default)" };
             text.push_str(&format!("exceptions {}{origin}\n", filters.join(", ")));
@@ -285,6 +292,14 @@ impl Debug {
         all.exceptions = args.exceptions.clone();
         Ok(())
     }
+}
+
+/// Lists the exception filters in force.
+///
+/// Pilcrow sets no default filters in a session of the user.
+fn exceptions_in_force(session: &Session) -> Vec<String> {
+    let chosen = session.breakpoints().exceptions.is_some();
+    if session.is_external() && !chosen { Vec::new() } else { session.filters() }
 }
 
 /// The breakpoints that a call removes.
