@@ -70,7 +70,9 @@ fn memory_expressions_need_permission() {
 fn memory_can_be_named_by_an_expression() {
     let can = json!({"supportsReadMemoryRequest": true, "supportsWriteMemoryRequest": true});
     let pointer = json!([[{"body": {"result": "(int *) 0x7ffe10", "variablesReference": 0}}]]);
-    let sandbox = stopping_with(&can, json!({"evaluate": pointer, "writeMemory": [[{"body": {}}]]}));
+    let read = json!([[{"body": {"address": "0x7ffe10", "data": "Kg=="}}]]);
+    let answers = json!({"evaluate": pointer, "writeMemory": [[{"body": {}}]], "readMemory": read});
+    let sandbox = stopping_with(&can, answers);
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
     let read = json!({"action": "read_memory", "memory_reference": "&n", "count": 1});
@@ -79,10 +81,13 @@ fn memory_can_be_named_by_an_expression() {
     let write = json!({"action": "write_memory", "memory_reference": "&n", "value": "2a"});
     batch.call("debug", &write).ok();
     assert_eq!(asked(&sandbox, "writeMemory")[0]["memoryReference"], "0x7ffe10");
+    // The adapter reports success, and the memory holds another byte.
+    let lost = json!({"action": "write_memory", "memory_reference": "&n", "value": "2b"});
+    batch.call("debug", &lost).fails("not_applied");
     // A number is used unchanged.
     batch.call("debug", &json!({"action": "read_memory", "memory_reference": "0x10"})).ok();
-    assert_eq!(asked(&sandbox, "readMemory")[1]["memoryReference"], "0x10");
-    assert_eq!(asked(&sandbox, "evaluate").len(), 2);
+    assert_eq!(asked(&sandbox, "readMemory")[3]["memoryReference"], "0x10");
+    assert_eq!(asked(&sandbox, "evaluate").len(), 3);
     assert!(batch.end().0.success());
 }
 

@@ -176,6 +176,8 @@ pub struct Quirks {
     pub logpoints_write_to_program: bool,
     /// The text before an expression that completes it; completions are commands.
     pub completion_prefix: Option<String>,
+    /// The text before an expression of the program's language, if others are its own.
+    pub native_prefix: Option<String>,
     /// A command that shows the signal of a stop that names none.
     pub signal_command: Option<String>,
     /// Whether its launched session runs no program itself, but has child sessions.

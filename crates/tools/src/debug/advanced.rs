@@ -177,8 +177,21 @@ impl Debug {
         let about = ("write_memory", reference, "supportsWriteMemoryRequest");
         let reference = &self.address(session, about, &args.frame, cx.clock).await?;
         let data = STANDARD.encode(&bytes);
-        let written = session.write_memory(reference, args.offset.unwrap_or(0), &data, cx.clock).await?;
+        let offset = args.offset.unwrap_or(0);
+        let written = session.write_memory(reference, offset, &data, cx.clock).await?;
         let count = written.unwrap_or(bytes.len() as u64);
+        // Some adapters report success for a write to memory that cannot be written.
+        if session.can("supportsReadMemoryRequest") {
+            let (_, now, _) = session.read_memory(reference, offset, bytes.len() as u64, cx.clock).await?;
+            if STANDARD.decode(&now).ok().as_ref() != Some(&bytes) {
+                let message = format!(
+                    "the memory at {reference} does not hold the {} bytes after the write\nread it with \
+                     `read_memory`; `modules` shows what is loaded where",
+                    bytes.len()
+                );
+                return Err(Failure::new(ErrorCode::NotApplied, message));
+            }
+        }
         Ok(ToolResult::text(format!("wrote {count} bytes at {reference}\n"))
             .with_details(json!({ "written": count })))
     }
@@ -228,7 +241,9 @@ impl Debug {
             return Ok(reference.to_owned());
         }
         let frame = self.frame(session, action, frame, clock).await?;
-        let Ok(value) = session.evaluate(reference, Some(frame), "watch", clock).await else {
+        let before = session.adapter.quirks.native_prefix.as_deref().unwrap_or_default();
+        let native = format!("{before}{reference}");
+        let Ok(value) = session.evaluate(&native, Some(frame), "watch", clock).await else {
             return Ok(reference.to_owned());
         };
         let number = || printed_address(&value.value).map(str::to_owned);
