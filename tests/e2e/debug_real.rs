@@ -122,6 +122,9 @@ impl Flow {
         }
         go(&mut batch, self.end);
         passed.insert("end", true);
+        if self.exception.is_empty() {
+            assert!(!wrote.contains("stderr: "), "the adapter's own lines are shown: {wrote}");
+        }
         if let Some((_, _, written)) = self.log {
             assert!(wrote.contains(written), "the log point wrote nothing: {wrote}");
         }
@@ -433,6 +436,26 @@ fn js_debug_shows_all_output_and_the_exit() {
     says(&mut batch, &action("terminate"), &["ended"]);
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(10));
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn js_debug_leaves_no_socket() {
+    let sandbox = Sandbox::with(&[("a.js", JAVASCRIPT)]);
+    let mut batch = Batch::start(&sandbox);
+    let launch = json!({"action": "launch", "program": "a.js", "breakpoints": [{"file": "a.js", "line": 2}]});
+    says(&mut batch, &launch, &["stopped: breakpoint"]);
+    let beginnings: Vec<String> =
+        sandbox.mark().living().iter().map(|it| format!("node-cdp.{}-", it.pid)).collect();
+    let sockets = || {
+        let files = std::fs::read_dir(std::env::temp_dir()).expect("a directory").flatten();
+        let names = files.map(|it| it.file_name().to_string_lossy().into_owned());
+        names.filter(|name| beginnings.iter().any(|it| name.starts_with(it.as_str()))).count()
+    };
+    assert_ne!(sockets(), 0, "the adapter uses no socket here");
+    says(&mut batch, &action("terminate"), &["ended"]);
+    assert!(batch.end().0.success());
+    assert_eq!(sockets(), 0, "it left a socket");
 }
 
 /// Requests the rarer actions; unsupported ones name the nearest alternative.

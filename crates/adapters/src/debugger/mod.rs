@@ -131,6 +131,8 @@ pub struct Quirks {
     pub or_operator: Option<String>,
     /// Beginnings of lines of its own output without facts about the program.
     pub noise_prefixes: Vec<String>,
+    /// Categories of output that are its own, never the program's.
+    pub adapter_categories: Vec<String>,
     /// Texts in lines of its own that it reports as the program's output.
     pub adapter_lines: Vec<String>,
     /// Beginnings of such lines, except on standard output.
@@ -176,6 +178,10 @@ pub struct Quirks {
     pub logpoints_write_to_program: bool,
     /// The text before an expression that completes it; completions are commands.
     pub completion_prefix: Option<String>,
+    /// Beginnings of names of sockets that it leaves in the temporary directory.
+    ///
+    /// `${pid}` is its process id.
+    pub leftover_sockets: Vec<String>,
     /// The text before an expression of the program's language, if others are its own.
     pub native_prefix: Option<String>,
     /// A command that shows the signal of a stop that names none.

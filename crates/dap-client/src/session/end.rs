@@ -198,6 +198,10 @@ impl Session {
         if let Some(process) = process {
             self.wait_for_children().await;
             process.end(deadlines::ADAPTER).await;
+            for prefix in &self.adapter.quirks.leftover_sockets {
+                let prefix = prefix.replace("${pid}", &process.id().to_string());
+                wire::local::remove_sockets(&std::env::temp_dir(), &prefix);
+            }
             if let Some(written) = written {
                 // A process that the program left behind may keep it open.
                 let all = tokio::time::timeout(deadlines::ADAPTER_EXIT, written).await;

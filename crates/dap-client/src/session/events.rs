@@ -122,6 +122,8 @@ impl Handler for Inner {
                 let text = exit.as_ref().map_or(text, |(_, rest)| rest);
                 let chatter = category == Some(Category::Console)
                     && quirks.noise_prefixes.iter().any(|start| text.starts_with(start.as_str()));
+                let own = body["category"].as_str().unwrap_or("console");
+                let chatter = chatter || quirks.adapter_categories.iter().any(|it| it == own);
                 let text = &*quirks.without_own(category == Some(Category::Stdout), text);
                 if let Some(category) = category.filter(|_| !chatter && !text.is_empty()) {
                     self.write(category, text);
