@@ -447,3 +447,32 @@ fn launch_and_inspect_arguments_reach_the_adapter() {
     }
     batch.end();
 }
+
+/// A source has no adapter, nor a program whose definition cannot be read.
+#[test]
+fn a_program_without_an_adapter_is_explained() {
+    let sandbox = able(&json!({}), &json!({}));
+    let broken = sandbox.home().join("config/adapters/debuggers/broken.toml");
+    std::fs::write(&broken, "name = \"broken\"\npatterns = [\"*.odd\"]\n").expect("the definition");
+    for name in ["main.rs", "a.odd"] {
+        std::fs::write(sandbox.project().join(name), "x").expect("a file");
+    }
+    let mut batch = Batch::start(&sandbox);
+    let mut refused = |program: &str, code: &str| {
+        batch.call("debug", &json!({"action": "launch", "program": program})).fails(code)
+    };
+    check_output(
+        &refused("main.rs", "invalid_arguments"),
+        &expect![[r#"
+        main.rs is a source, not a program
+        build it (`cargo build`) and `launch` the executable, or use `test` for a test in it"#]],
+    );
+    let said = refused("a.odd", "unsupported");
+    let (known, refused) = said.split_once('\n').expect("two lines");
+    assert!(known.contains("a.odd"), "{said}");
+    check_output(
+        refused,
+        &expect!["not used: <sandbox>/home/config/adapters/debuggers/broken.toml:1: missing field `command`"],
+    );
+    batch.end();
+}

@@ -51,10 +51,10 @@ pub enum DapError {
     #[error("{adapter} answered `{command}` against the protocol: {reason}")]
     Answer { adapter: String, command: String, reason: String },
     /// The adapter did not answer in time, but answers other requests.
-    #[error("{adapter} did not answer `{command}` within {after:?}; it answers other requests")]
+    #[error("{adapter} did not answer `{command}` within {}; it answers other requests", rounded(*after))]
     Timeout { adapter: String, command: String, after: Duration },
     /// The adapter answers nothing any more.
-    #[error("{adapter} answers nothing since `{command}`, {after:?} ago; wait, `restart` or `terminate` it")]
+    #[error("{adapter} answers nothing since `{command}`, {} ago; wait, `restart` or `terminate` it", rounded(*after))]
     Unresponsive { adapter: String, command: String, after: Duration },
     /// No program or adapter answered at the given address.
     #[error("{adapter}: cannot connect to {address} ({why})")]
@@ -96,6 +96,12 @@ pub enum DapError {
     Invalid(String),
 }
 
+/// Renders a duration in whole seconds, or below one in milliseconds.
+fn rounded(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round();
+    if seconds < 1.0 { format!("{} ms", time.as_millis()) } else { format!("{seconds} s") }
+}
+
 impl DapError {
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -128,5 +134,16 @@ impl DapError {
             RequestError::Cancelled { .. } => Self::Cancelled,
             RequestError::Closed { why, .. } => Self::Crashed { adapter, why },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_is_in_whole_seconds() {
+        let times = [29.999_985, 1.2, 0.25].map(|it| rounded(Duration::from_secs_f64(it)));
+        assert_eq!(times, ["30 s", "1 s", "250 ms"]);
     }
 }

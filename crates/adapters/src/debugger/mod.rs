@@ -35,6 +35,9 @@ pub struct DebuggerDefinition {
     pub types: Vec<String>,
     #[serde(default)]
     pub executables: Vec<Executable>,
+    /// Commands that build its programs from source, by the extension of the source.
+    #[serde(default)]
+    pub sources: BTreeMap<String, String>,
     /// Whether the adapter also debugs a directory with such files.
     #[serde(default)]
     pub directories: bool,
@@ -351,6 +354,7 @@ impl DebuggerDefinition {
             rank: u32::MAX,
             patterns: Globs::default(),
             executables: Vec::new(),
+            sources: BTreeMap::new(),
             types: Vec::new(),
             directories: false,
             interpreters: Vec::new(),
@@ -397,6 +401,11 @@ impl DebuggerDefinition {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the command that builds a program of this source.
+    pub fn builds(&self, source: &Path) -> Option<&str> {
+        self.sources.get(source.extension()?.to_str()?).map(String::as_str)
     }
 
     /// Whether the template `attach` uses `${name}`.

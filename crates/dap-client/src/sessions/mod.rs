@@ -122,6 +122,7 @@ impl Sessions {
     /// # Errors
     /// [`DapError::NoAdapter`], [`DapError::Missing`], [`DapError::Unsupported`].
     pub fn plan(&self, spec: &LaunchSpec) -> Result<LaunchPlan, DapError> {
+        self.check_is_program(spec)?;
         let matching = self.matching_adapters(spec)?;
         let found = matching.iter().find_map(|adapter| {
             let program = self
@@ -226,11 +227,36 @@ impl Sessions {
         })
     }
 
+    /// Refuses the source of a program that must be built first.
+    fn check_is_program(&self, spec: &LaunchSpec) -> Result<(), DapError> {
+        let (Target::Program(path), None) = (&spec.target, &spec.test) else { return Ok(()) };
+        let definitions = self.definitions();
+        let path = path.as_path();
+        let build = match &spec.adapter {
+            Some(name) => definitions.get(name).and_then(|it| it.builds(path)),
+            None if definitions.for_program(path).is_empty() => {
+                definitions.list().find_map(|it| it.builds(path))
+            }
+            None => None,
+        };
+        match build {
+            Some(build) => Err(DapError::Invalid(format!(
+                "{} is a source, not a program\nbuild it (`{build}`) and `launch` the executable, or use \
+                 `test` for a test in it",
+                spec.target.title(&spec.root)
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The suitable adapters, best first; at least one.
     fn matching_adapters(&self, spec: &LaunchSpec) -> Result<Vec<Arc<DebuggerDefinition>>, DapError> {
         let definitions = self.definitions();
-        let known = || definitions.list().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
-        let none = |what: String| DapError::NoAdapter { what, known: known() };
+        let none = |what: String| {
+            let known = definitions.list().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
+            let refused = definitions.refused().iter().map(|it| format!("\nnot used: {it}"));
+            DapError::NoAdapter { what, known: known + &refused.collect::<String>() }
+        };
         if let Some(name) = &spec.adapter {
             let adapter = definitions.get(name).cloned();
             if let (Some(adapter), Some(test)) = (&adapter, &spec.test)
