@@ -611,6 +611,28 @@ fn a_stop_on_entry_is_in_the_first_statement() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_file_is_the_programs_standard_input() {
+    let c = "#include <stdio.h>\nint main(int n, char **v) {\n  char line[64];\n  \
+        printf(\"%s %s\", v[1], fgets(line, 64, stdin) ? line : \"nothing\");\n}\n";
+    let py = "import sys\nprint(sys.argv[1], input())\n";
+    let js = "process.stdin.on('data', it => process.stdout.write(process.argv[2] + ' ' + it));\n";
+    let sandbox =
+        Sandbox::with(&[("c.c", c), ("a.py", py), ("a.js", js), ("a.sh", BASH), ("the input", "line\n")]);
+    build(&sandbox, "gcc", &["-g", "-o", "c", "c.c"]);
+    let mut batch = Batch::start(&sandbox);
+    for (adapter, program) in
+        [("gdb", "c"), ("lldb-dap", "c"), ("codelldb", "c"), ("debugpy", "a.py"), ("js-debug", "a.js")]
+    {
+        let launch = json!({"action": "launch", "program": program, "adapter": adapter, "args": ["a b"],
+            "stdin": "the input"});
+        says(&mut batch, &launch, &["ended with exit code 0", "a b line\n"]);
+    }
+    let launch = json!({"action": "launch", "program": "a.sh", "stdin": "the input"});
+    batch.call("debug", &launch).fails("unsupported");
+    assert!(batch.end().0.success());
+}
+
+/// Collections have items, options and enums contents, also by reference.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rust_values_show_their_contents() {

@@ -48,6 +48,8 @@ pub struct LaunchSpec {
     /// Environment variables, added to the inherited ones.
     pub env: Vec<(String, String)>,
     pub stop_on_entry: bool,
+    /// File that becomes the program's standard input.
+    pub stdin: Option<AbsPath>,
     /// Breakpoints to set before the program runs.
     pub breakpoints: Breakpoints,
     /// Members to merge over the arguments from the adapter's definition.

@@ -57,6 +57,8 @@ pub struct DebuggerDefinition {
     pub texts: BTreeMap<String, String>,
     /// Arguments of `launch`.
     pub launch: Value,
+    /// Arguments merged over those of `launch` if a file is standard input.
+    pub stdin: Option<Value>,
     /// Arguments of `attach`, if the adapter supports it.
     pub attach: Option<Value>,
     /// Exception filters that are on by default, instead of the adapter's own.
@@ -363,6 +365,7 @@ impl DebuggerDefinition {
             variables: BTreeMap::new(),
             texts: BTreeMap::new(),
             launch: Value::Null,
+            stdin: None,
             attach: None,
             exceptions: Vec::new(),
             tests: BTreeMap::new(),

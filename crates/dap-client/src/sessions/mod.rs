@@ -157,6 +157,15 @@ impl Sessions {
         if let Some(test_arguments) = test_template.and_then(|it| fill(it, &variables)) {
             merge(&mut arguments, test_arguments);
         }
+        if spec.stdin.is_some() {
+            let template = adapter.stdin.as_ref().filter(|_| !attaches);
+            let template = template.ok_or_else(|| DapError::Unsupported {
+                adapter: adapter.name.clone(),
+                what: "give standard input".to_owned(),
+                nearest: Some("let the program read a file, or launch it with another `adapter`".to_owned()),
+            })?;
+            merge(&mut arguments, fill(template, &variables).unwrap_or_else(|| json!({})));
+        }
         if let Some(requested) = &spec.arguments {
             merge(&mut arguments, requested.clone());
         }
@@ -293,6 +302,11 @@ impl Sessions {
         set("args", json!(spec.args));
         set("cwd", json!(spec.cwd.to_string()));
         set("stop_on_entry", json!(spec.stop_on_entry));
+        if let Some(stdin) = &spec.stdin {
+            set("stdin", json!(stdin.to_string()));
+            let words: Vec<_> = spec.args.iter().map(|it| shell::quote(it)).collect();
+            set("redirected", json!(format!("{} < {}", words.join(" "), shell::quote(&stdin.to_string()))));
+        }
         if !spec.env.is_empty() {
             set("env_list", spec.env.iter().map(|(name, value)| json!(format!("{name}={value}"))).collect());
             set("env", spec.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect());

@@ -106,6 +106,7 @@ impl Bench {
             cwd: self.root.clone(),
             env: Vec::new(),
             stop_on_entry: false,
+            stdin: None,
             breakpoints: Breakpoints::default(),
             arguments: None,
             test: None,

@@ -182,6 +182,7 @@ mod tests {
                 cwd: root.join(cwd),
                 env: Vec::new(),
                 stop_on_entry: false,
+                stdin: None,
                 breakpoints: Breakpoints::default(),
                 arguments: None,
                 test: None,

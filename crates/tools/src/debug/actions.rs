@@ -108,6 +108,8 @@ pub(super) struct LaunchArguments {
     pub points: PointArguments,
     #[serde(default)]
     pub stop_on_entry: bool,
+    /// File with the program's standard input.
+    pub stdin: Option<String>,
     pub pid: Option<i64>,
     pub host: Option<String>,
     pub port: Option<u16>,

@@ -212,6 +212,7 @@ impl Debug {
             cwd: cwd.clone(),
             env: env.clone(),
             stop_on_entry: config["stopOnEntry"] == true || args.stop_on_entry,
+            stdin: self.stdin(args)?,
             breakpoints,
             arguments: Some(overrides.clone()),
             test: None,

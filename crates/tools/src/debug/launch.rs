@@ -105,11 +105,23 @@ impl Debug {
             args: args.args.clone(),
             env,
             stop_on_entry: args.stop_on_entry,
+            stdin: self.stdin(args)?,
             breakpoints,
             arguments: json_text(args.arguments.as_deref())?,
             test: None,
             more: serde_json::Map::new(),
         })
+    }
+
+    /// Resolves the file that is the program's standard input.
+    pub(super) fn stdin(&self, args: &LaunchArguments) -> Result<Option<AbsPath>, Failure> {
+        let Some(name) = &args.stdin else { return Ok(None) };
+        let path = self.context.workspace.resolve(name)?;
+        if !path.as_path().exists() {
+            let message = format!("there is no file {name} for `stdin`; write its input to a file first");
+            return Err(Failure::new(ErrorCode::NotFound, message));
+        }
+        Ok(Some(path))
     }
 
     /// Plans a launch from its specification.

@@ -380,6 +380,7 @@ impl Debug {
             cwd: run.cwd.clone(),
             env,
             stop_on_entry: false,
+            stdin: None,
             breakpoints,
             arguments,
             test: Some(run.runner.rule().to_owned()),
