@@ -611,6 +611,21 @@ fn a_stop_on_entry_is_in_the_first_statement() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn variables_are_added_to_the_inherited_environment() {
+    let text = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n  \
+        printf(\"%s %s\\n\", getenv(\"OWN\"), getenv(\"PATH\") ? \"path\" : \"nothing\");\n}\n";
+    let sandbox = Sandbox::with(&[("e.c", text)]);
+    build(&sandbox, "gcc", &["-g", "-o", "e", "e.c"]);
+    let mut batch = Batch::start(&sandbox);
+    for adapter in ["gdb", "lldb-dap", "codelldb"] {
+        let launch = json!({"action": "launch", "program": "e", "adapter": adapter, "env": {"OWN": "1"}});
+        says(&mut batch, &launch, &["ended with exit code 0", "1 path\n"]);
+    }
+    assert!(batch.end().0.success());
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_file_is_the_programs_standard_input() {
     let c = "#include <stdio.h>\nint main(int n, char **v) {\n  char line[64];\n  \
         printf(\"%s %s\", v[1], fgets(line, 64, stdin) ? line : \"nothing\");\n}\n";
