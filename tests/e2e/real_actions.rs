@@ -293,6 +293,33 @@ fn renaming_in_a_header_introduces_no_errors() {
     }
 }
 
+/// Clangd 22.1.1 appends to a message that a fix is available.
+///
+/// It does so once its index holds a header that declares the name.
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_fix_that_becomes_available_is_no_new_error() {
+    let mut sandbox = Sandbox::with(&[
+        ("compile_flags.txt", "-xc\n-std=c11\n"),
+        ("a.c", "thing first(void);\nint old(void) { return 1; }\nint last(void) { return old(); }\n"),
+        ("thing.h", "#ifndef THING_H\n#define THING_H\ntypedef int thing;\n#endif\n"),
+        ("b.c", "#include \"thing.h\"\nthing second;\n"),
+    ]);
+    give(&mut sandbox, &["clangd"]);
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "60s".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    for file in ["a.c", "b.c"] {
+        batch.call("lsp", &json!({"action": "diagnostics", "file": file, "timeout": 120})).ok();
+    }
+    let ask = json!({"action": "rename", "symbol": "old", "new_name": "fresh", "timeout": 120});
+    let renamed = batch.call("lsp", &ask);
+    let found = &renamed.value["details"]["diagnostics"];
+    let none = json!([]);
+    assert_eq!((&found["introduced"], &found["gone"]), (&none, &none), "{}", renamed.ok());
+    assert_eq!(found["compared"], 1, "{}", renamed.ok());
+    batch.end();
+}
+
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn moving_a_header_checks_or_counts_its_includers() {

@@ -385,6 +385,8 @@ pub struct DiagnosticsRule {
     /// They are not attributed to an edit.
     #[serde(default)]
     pub inferred_codes: Vec<String>,
+    /// Endings of messages that are not part of the problem and come and go.
+    pub message_suffixes: Vec<String>,
     /// Codes, or beginnings of messages, for a file that belongs to no project.
     ///
     /// The server then checks nothing else in it.

@@ -510,6 +510,7 @@ pub(crate) fn read(
     let mut out = Vec::new();
     let bad = |error: serde_json::Error| server.protocol("diagnostics", error.to_string());
     let items: Option<Vec<&RawValue>> = serde_json::from_str(items.get()).map_err(bad)?;
+    let suffixes = &server.core.definition.diagnostics.message_suffixes;
     for raw in items.unwrap_or_default() {
         let item: RawDiagnostic = serde_json::from_str(raw.get()).map_err(bad)?;
         let Some(range) = synced.view.range(item.range, encoding) else { continue };
@@ -518,6 +519,10 @@ pub(crate) fn read(
             Value::Object(ref map) => map.get("value").and_then(Value::as_str).unwrap_or_default().to_owned(),
             other => other.to_string(),
         };
+        let mut message = text(item.message);
+        if let Some(suffix) = suffixes.iter().find(|it| message.ends_with(it.as_str())) {
+            message.truncate(message.len() - suffix.len());
+        }
         out.push(Diagnostic {
             line: synced.view.line(range.start),
             range,
@@ -529,7 +534,7 @@ pub(crate) fn read(
             },
             code: item.code.filter(|code| !code.is_null()).map(text),
             source: item.source,
-            message: text(item.message),
+            message,
             server: server.name().to_owned(),
             raw: RawJson::new(raw),
         });
