@@ -4,12 +4,13 @@
 //! load. With `--compare FILE` it prints the change against the output of an earlier run.
 
 mod compare;
+mod verdicts;
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::replay::side_by_side;
 use crate::setup::tools_dir::ToolsDir;
@@ -24,6 +25,8 @@ const EXECUTABLE: [&str; 6] = ["startup", "size", "references", "commit", "edito
 ///
 /// Measured by name alone.
 const SLOW: [&str; 2] = ["projects", "sizes"];
+/// The area of claims about renames, measured by name alone.
+const VERDICTS: &str = "verdicts";
 /// Areas to measure in process: area, package, benches.
 const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
     ("hashline", "hashline", &["edits", "line_checks"]),
@@ -38,7 +41,8 @@ const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
 pub(crate) struct Args {
     /// Area to measure; default: those of the executable (startup to search).
     /// One of startup, size, references, commit, editor, search, hashline, lsp, dap, agent, llm, or all;
-    /// or, as it takes minutes: projects (a bare client beside Pilcrow) or sizes (every tool on large texts)
+    /// or, as it takes minutes: projects (a bare client beside Pilcrow), sizes (every tool on large texts),
+    /// or verdicts (what renames claim, and what the compiler says)
     #[arg(value_parser = parse_area)]
     area: Option<String>,
     /// Measure the dev build: it builds faster, but its figures are not a release's
@@ -51,11 +55,17 @@ pub(crate) struct Args {
     /// It answers the rows of `pilcrow edit --batch`. Nothing is installed for it
     #[arg(long, value_name = "CMD")]
     engine: Option<String>,
+    /// For verdicts: only this language
+    #[arg(long, value_name = "NAME")]
+    language: Option<String>,
+    /// For verdicts: time that a rename waits for its verdict
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    wait: String,
 }
 
 fn parse_area(area: &str) -> Result<String, String> {
     let mut areas =
-        EXECUTABLE.into_iter().chain(SLOW).chain(IN_PROCESS.map(|(area, ..)| area)).chain(["all"]);
+        EXECUTABLE.into_iter().chain(SLOW).chain(IN_PROCESS.map(|(area, ..)| area)).chain(["all", VERDICTS]);
     if areas.any(|known| known == area) { Ok(area.to_owned()) } else { Err(format!("no area `{area}`")) }
 }
 
@@ -69,6 +79,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Steps::new();
     let mut output = String::new();
     let area = args.area.as_deref();
+    if area == Some(VERDICTS) {
+        let found = verdicts::run(&pilcrow(args, &mut steps)?, args.language.as_deref(), &args.wait)?;
+        ensure!(found == 0, "{found} false verdicts; the table and the lines above name them");
+    }
     if area.is_none_or(|area| area == "all" || EXECUTABLE.contains(&area) || SLOW.contains(&area)) {
         output.push_str(&executable(args, &mut steps)?);
     }
@@ -111,18 +125,24 @@ fn executable(args: &Args, steps: &mut Steps) -> Result<String> {
     Ok(output)
 }
 
+/// Builds the executable; returns its path.
+fn pilcrow(args: &Args, steps: &mut Steps) -> Result<PathBuf> {
+    let (profile, directory) = if args.dev { ("dev", "debug") } else { ("release", "release") };
+    steps.run(&format!("build pilcrow ({profile})"), || {
+        exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
+        Ok(((), String::new()))
+    })?;
+    Ok(tidy::target_directory()?.join(directory).join("pilcrow"))
+}
+
 /// Measures another edit engine beside Pilcrow, if one is given.
 fn other_engine(args: &Args, steps: &mut Steps) -> Result<()> {
     let Some(engine) = &args.engine else {
         println!("no other engine measured (--engine); crates/xtask/peers/oh-my-pi.mjs says how to get one");
         return Ok(());
     };
-    let (profile, directory) = if args.dev { ("dev", "debug") } else { ("release", "release") };
-    steps.run(&format!("build pilcrow ({profile})"), || {
-        exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
-        Ok(((), String::new()))
-    })?;
-    side_by_side::run(engine, directory)
+    pilcrow(args, steps)?;
+    side_by_side::run(engine, if args.dev { "debug" } else { "release" })
 }
 
 /// Measures a crate in process, with the machine's load; returns the output.

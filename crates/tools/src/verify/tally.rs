@@ -246,7 +246,7 @@ impl Tally {
             "introduced": list(&self.introduced), "fixed": self.fixed.len(), "gone": list(&self.fixed),
             "present": list(&self.present), "compared": self.changed.len() + self.dependents.len(),
             "dependents": self.dependents.len(), "pending": pending.len(), "missing": missing,
-            "not_checked": self.unchecked, "on_save": on_save, "servers": by_server,
+            "not_checked": self.unchecked, "cut": self.cut, "on_save": on_save, "servers": by_server,
         })
     }
 }

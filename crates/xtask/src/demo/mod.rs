@@ -6,7 +6,7 @@
 //! it and then to the end. Each claim is checked; the first failure ends the command and keeps the
 //! directory. The planner does the work: no model, no key, and after setup no network.
 
-mod tree;
+pub(crate) mod tree;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -16,6 +16,20 @@ pub(crate) struct Items {
     pub(crate) npm: Vec<NpmItem>,
     pub(crate) apt: Vec<AptItem>,
     pub(crate) crates: CratesItem,
+    pub(crate) debian_sources: DebianSources,
+}
+
+/// Sources from Debian, in one directory, checked by their hashes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DebianSources {
+    /// Binary packages that contain sources, as `name=version`.
+    pub(crate) packages: Vec<String>,
+    /// Source packages, as `name=version`.
+    pub(crate) sources: Vec<String>,
+    /// Lines of `sha256sum` for the files that are used.
+    pub(crate) sums: Vec<String>,
+    pub(crate) size: String,
 }
 
 /// A Python environment with exactly these package versions, dependencies included.
@@ -120,6 +134,12 @@ impl SourceItem {
 impl CratesItem {
     pub(crate) fn key(&self) -> String {
         key(&self.version, self.crates.iter())
+    }
+}
+
+impl DebianSources {
+    pub(crate) fn key(&self) -> String {
+        key("1", self.packages.iter().chain(&self.sources).chain(&self.sums))
     }
 }
 

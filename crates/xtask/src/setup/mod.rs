@@ -18,12 +18,26 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::exec;
-use crate::setup::items::{CratesItem, NpmItem, PythonItem, SourceItem};
+use crate::setup::items::{CratesItem, DebianSources, NpmItem, PythonItem, SourceItem};
 use crate::setup::python::EnvironmentKind;
 use crate::setup::tools_dir::{Lock, ToolsDir};
 use crate::steps::{Steps, seconds};
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
+/// Fetches sources from Debian, with lists of sources of their own.
+const FETCH_SOURCES: &str = r#"
+printf 'deb-src http://deb.debian.org/debian bookworm main\n' > sources.list
+mkdir -p lists/partial
+from_sources() {
+  apt-get -qq -o Dir::Etc::sourcelist="$PWD/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+    -o Dir::State::lists="$PWD/lists" -o APT::Sandbox::User=root "$@"
+}
+apt-get -qq -o APT::Sandbox::User=root download $PACKAGES
+from_sources update
+from_sources source --download-only $SOURCES
+rm -rf lists
+echo "$SUMS" | sha256sum --check --quiet
+"#;
 /// Debian's packages for Rust; system-wide, in Debian's versions.
 const RUST_ANALYZER_APT: &[&str] = &["rust-web-analyzer", "rust-web-src"];
 const RUST_ANALYZER: &str = "/usr/bin/rust-analyzer";
@@ -84,6 +98,7 @@ fn ensure_with(tools: &ToolsDir, what: For, kind: Option<EnvironmentKind>, steps
     if what != For::Demo {
         crates_item(tools, &items.crates, &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
+        debian_sources_item(tools, &items.debian_sources, &lock, steps)?;
     }
     if what == For::Editors {
         editors::vscode_plugin(tools, &lock, steps)?;
@@ -101,6 +116,11 @@ pub(crate) fn tests_python(tools: &ToolsDir) -> PathBuf {
 /// The archive of a source distribution, after the setup.
 pub(crate) fn source_archive(tools: &ToolsDir, item: &SourceItem) -> PathBuf {
     tools.item(&item.name, &item.key()).join(format!("{}.tar.gz", item.directory()))
+}
+
+/// The directory of Debian's sources, after the setup.
+pub(crate) fn debian_sources(tools: &ToolsDir) -> PathBuf {
+    tools.item("debian-sources", &items::ITEMS.debian_sources.key())
 }
 
 /// The sources of the standard library, for rust-analyzer.
@@ -228,6 +248,25 @@ fn crates_item(tools: &ToolsDir, item: &CratesItem, lock: &Lock, steps: &mut Ste
     }
     let crates = item.crates.iter().filter_map(|pin| pin.split_once('@'));
     crates.into_iter().try_for_each(|(name, _)| tools.link_lib(name, &directory.join("vendor").join(name)))
+}
+
+/// Downloads sources from Debian and checks their hashes.
+fn debian_sources_item(tools: &ToolsDir, item: &DebianSources, lock: &Lock, steps: &mut Steps) -> Result<()> {
+    let directory = debian_sources(tools);
+    if tools.is_complete(&directory) {
+        return Ok(());
+    }
+    let names = [&item.packages[..], &item.sources].concat().join(" ");
+    steps.run(&format!("download the sources of {names} (apt, {})", item.size), || {
+        exec::require("apt-get", "these sources come from Debian")?;
+        tools.begin(&directory)?;
+        let mut shell = Command::new("sh");
+        shell.current_dir(&directory).args(["-euc", FETCH_SOURCES]);
+        shell.env("PACKAGES", item.packages.join(" ")).env("SOURCES", item.sources.join(" "));
+        exec::install(shell.env("SUMS", item.sums.join("\n")), lock.as_stdin()?, INSTALL_DEADLINE)?;
+        tools.complete(&directory)?;
+        Ok(((), "hashes verified".into()))
+    })
 }
 
 /// Debian's rust-analyzer, linked into `bin` to take precedence over rustup's shim.
