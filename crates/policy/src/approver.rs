@@ -25,7 +25,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// A line of the detail that the user must confirm.
+    /// Renders a line of the detail that the user must confirm.
     pub(crate) fn confirming(what: &str) -> String {
         let what: Vec<&str> = what.lines().map(str::trim).collect();
         format!("{TO_CONFIRM}{}\n", what.join(" "))
@@ -42,7 +42,7 @@ const TO_CONFIRM: &str = "to be confirmed: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The user agrees once. For a question of trust: while this process runs.
+    /// The user agrees once; for a question of trust, while this process runs.
     Once,
     Session,
     Always,
@@ -72,7 +72,7 @@ static CHOICES: [(&str, Answer); 4] = [
 ];
 
 impl QuestionKind {
-    /// The answers to offer, in order. Trust lasts as long as the process or always.
+    /// Returns the answers to offer, in order; trust has no answer for a session.
     pub fn choices(self) -> impl Iterator<Item = &'static (&'static str, Answer)> {
         CHOICES.iter().filter(move |(_, answer)| self != Self::Trust || *answer != Answer::Session)
     }
@@ -96,14 +96,14 @@ pub enum Chosen {
     Unattended,
 }
 
-/// Port through which the policy asks the user. Implemented by surfaces.
+/// Port through which the policy asks the user; surfaces implement it.
 pub trait Approver: Send + Sync {
-    /// Returns the answer; on cancel returns [`Answer::No`] soon.
+    /// Returns the user's answer, or [`Answer::No`] soon after a cancellation.
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer>;
 
-    /// Returns the choice; on cancel returns [`Chosen::Dismissed`] soon.
+    /// Returns the user's choice, or [`Chosen::Dismissed`] soon after a cancellation.
     ///
-    /// By default a surface has no user to ask.
+    /// The default is for a surface without a user.
     fn choose<'a>(&'a self, _: Choice, _: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
         Box::pin(async { Chosen::Unattended })
     }

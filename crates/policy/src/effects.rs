@@ -9,7 +9,7 @@ use shell::CommandLine;
 /// those of a finished plan.
 #[derive(Debug, Clone, Default)]
 pub struct Effects {
-    /// Whether it reads files of the workspace.
+    /// Whether the call reads files of the workspace.
     pub reads: bool,
     pub writes: Writes,
     /// A command that the call runs.
@@ -29,7 +29,7 @@ pub enum Writes {
 
 /// A change of files that needs a [`Permit`](crate::Permit).
 ///
-/// The workspace's plan implements it.
+/// The plan of `workspace` implements it.
 pub trait PlannedChange: Sync {
     /// One line that describes the change to the user.
     fn label(&self) -> &str;
@@ -37,10 +37,10 @@ pub trait PlannedChange: Sync {
     /// Every path that the change touches, sorted.
     fn paths(&self) -> Vec<AbsPath>;
 
-    /// Files, lines added, lines removed.
+    /// Numbers of files, of added lines and of removed lines.
     fn counts(&self) -> (usize, usize, usize);
 
-    /// A unified diff, paths relative to `root`.
+    /// A unified diff with paths relative to `root`.
     fn diff(&self, root: &AbsPath) -> String;
 
     /// Lines that the user must confirm, whatever the rules allow.

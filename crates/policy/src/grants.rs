@@ -25,7 +25,7 @@ pub(crate) enum Term {
     Always,
 }
 
-/// The stored file; `commands` maps a project's definition to the agreed command.
+/// The stored file; `commands` maps a project's definition to the allowed command.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Stored {
     format: u64,
@@ -101,7 +101,7 @@ impl Grants {
             state.write_atomic(FILE, &to_json(&stored))
         };
         if let Err(error) = write() {
-            tracing::warn!(%error, "the answer holds for this session only");
+            tracing::warn!(%error, "cannot store the answer; it holds for this session only");
         }
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn check_format(bytes: &[u8], known: u64, path: &AbsPath) -> Result<(
     Ok(())
 }
 
-/// Renders Pilcrow's format of JSON files: indented, with a final newline.
+/// Renders JSON in Pilcrow's file format: indented, with a final newline.
 pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("a struct of strings and numbers is valid JSON");
     bytes.push(b'\n');
@@ -137,7 +137,8 @@ pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
 
 fn parse(text: &str) -> Option<Rule> {
     let rule = Rule::parse(text, ANSWER);
-    rule.inspect_err(|error| tracing::warn!(%error, "a remembered answer cannot be used")).ok()
+    rule.inspect_err(|error| tracing::warn!(%error, "cannot use a remembered answer; the policy asks again"))
+        .ok()
 }
 
 /// Fingerprint of a shown command: program, arguments and variables.

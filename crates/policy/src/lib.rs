@@ -1,7 +1,7 @@
-//! The agent's permissions: capabilities, rules, permits, trust, the audit log, and secrets.
+//! The agent's permissions: rules, permits, trust, the audit log, and secrets.
 //!
-//! Pure decisions over values, without edits or processes: only [`Policy`] issues a [`Permit`] for one
-//! planned change and a [`SpawnGrant`] for one program.
+//! The crate decides about values, without edits or processes: only [`Policy`] issues a [`Permit`] for
+//! one planned change and a [`SpawnGrant`] for one program.
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the tests create files"))]
 
 mod approver;

@@ -1,4 +1,4 @@
-//! Proofs of a permission, which only this crate's policy creates.
+//! Proofs of permission, which only this crate's policy creates.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ impl Permit {
     }
 }
 
-/// Permission to start a definition's program, also again, for one root.
+/// Permission to start and restart a definition's program for one root.
 #[derive(Debug, Clone)]
 pub struct SpawnGrant {
     pub(crate) definition: String,
@@ -41,7 +41,7 @@ impl SpawnGrant {
         }
     }
 
-    /// Grant for `git cat-file --batch` on `git_dir`, which runs unasked.
+    /// Grant for `git cat-file --batch` on `git_dir`, given without asking.
     ///
     /// The command prints objects. It runs no filters and no hooks of the repository, and does not
     /// fetch missing objects, for which the repository's configuration may name a program.
@@ -58,12 +58,11 @@ impl SpawnGrant {
         (command, grant)
     }
 
-    /// The granted definition.
     pub fn definition(&self) -> &str {
         &self.definition
     }
 
-    /// Whether `command` was granted: this program, in this root or below.
+    /// Whether the grant allows `command`: this program, in this root or below.
     ///
     /// If the user was shown the arguments, they must be the same.
     pub fn covers(&self, command: &CommandLine) -> bool {

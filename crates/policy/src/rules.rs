@@ -1,8 +1,8 @@
 //! Rules: `allow|ask|deny`, a capability, and a pattern.
 //!
-//! Written as one line: `allow write docs/**`, `deny exec git push`, `ask http *.example.org`, `deny write`.
-//! The most specific of the matching rules wins, and among equally specific ones the strictest. This module
-//! selects the rule; `policy` has the defaults.
+//! A rule is one line: `allow write docs/**`, `deny exec git push`, `ask http *.example.org`, or
+//! `deny write`. The most specific of the matching rules wins, and among equally specific ones the
+//! strictest. This module selects the rule; `policy` has the defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use paths::AbsPath;
 use shell::CommandLine;
 
-/// Answer of a policy. Later ones are stricter.
+/// Answer of a policy. Later variants are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     Allow,
@@ -80,7 +80,7 @@ struct PathPattern {
     specificity: Specificity,
 }
 
-/// Precedence of a pattern: without wildcards before with, then by length.
+/// Precedence of a pattern: one without wildcards wins, then the longer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Specificity {
     exact: bool,
@@ -121,7 +121,7 @@ impl Rule {
         let Some(capability) = Capability::ALL.into_iter().find(|it| it.name() == name) else {
             return Err(fail("its second word must be read, write, exec, http or debug".into()));
         };
-        // The rest is taken as written: a path may contain spaces.
+        // The rest stays as written: a path may contain spaces.
         let rest = text.split_once(name).map_or("", |(_, rest)| rest.trim());
         let pattern = match capability {
             _ if rest.is_empty() => Pattern::All,
@@ -138,7 +138,7 @@ impl Rule {
 
     /// Limits the rule to making decisions stricter.
     ///
-    /// Used for a project's rules, however specific they are compared to the user's.
+    /// A project's rules are limited so that none overrides the user's by being more specific.
     pub fn tightening(self) -> Self {
         Self { tightens: true, ..self }
     }
@@ -237,7 +237,7 @@ impl Rule {
         match (&self.pattern, name) {
             (Pattern::Path(pattern), None) => pattern.absolute,
             (Pattern::Path(_), Some(name)) => {
-                // Escapes (`[*]`) are removed only roughly: no name here needs them.
+                // The text may have escapes (`[*]`), but no name here needs them.
                 self.text.to_ascii_lowercase().contains(&name.to_ascii_lowercase())
             }
             _ => false,
@@ -255,7 +255,7 @@ impl PathPattern {
         let anchored = pattern.strip_prefix("./");
         let pattern = anchored.unwrap_or(&pattern);
         if pattern.split('/').any(|name| name == "..") {
-            return Err("a pattern cannot hold .. ; begin it with / to leave the workspace".into());
+            return Err("a pattern cannot contain `..`; begin it with / to leave the workspace".into());
         }
         let absolute = pattern.starts_with('/');
         let mut glob = if pattern.ends_with('/') { format!("{pattern}**") } else { pattern.to_owned() };
@@ -414,7 +414,7 @@ mod tests {
             ("permit write x", "allow, ask or deny"),
             ("allow fly x", "read, write, exec, http or debug"),
             ("allow", "read, write, exec, http or debug"),
-            ("allow write ../x", "cannot hold .."),
+            ("allow write ../x", "cannot contain `..`"),
             ("allow write [x", "is not a glob"),
         ] {
             let error = Rule::parse(line, "test").unwrap_err().to_string();

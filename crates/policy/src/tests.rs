@@ -163,7 +163,7 @@ fn cancel() -> CancellationToken {
 }
 
 #[test]
-fn writes_by_path_mode_and_rule() {
+fn path_mode_and_rule_decide_about_a_write() {
     use Decision::{Allow, Ask, Deny};
     let fixture = Fixture::new(&[("src/a.rs", "a")]);
     let table: &[(Mode, &[&str], &str, Decision)] = &[
@@ -549,13 +549,13 @@ async fn an_answer_to_a_request_holds_for_that_request() {
 
     let request = own.for_request(false);
     request.permit(&plan, &Script::new([Answer::Session]), &cancel()).await.unwrap();
-    assert!(!asks(&request) && asks(&own), "for the session of the request");
+    assert!(!asks(&request) && asks(&own), "the answer holds for the session of the request");
     own.permit(&plan, &Script::new([Answer::Session]), &cancel()).await.unwrap();
-    assert!(!asks(&own) && asks(&own.for_request(false)), "for the session of the owner");
+    assert!(!asks(&own) && asks(&own.for_request(false)), "the answer holds for the session of the owner");
 
     let request = own.for_request(false);
     request.permit(&plan, &Script::new([Answer::Always]), &cancel()).await.unwrap();
-    assert!(!asks(&own.for_request(false)), "from now on");
+    assert!(!asks(&own.for_request(false)), "the answer holds for later requests");
     let denying = policy(&fixture, |options| options.rules = rules(&["deny write a"]));
     assert!(
         denying.for_request(true).permit(&plan, &Unattended, &cancel()).await.is_err(),

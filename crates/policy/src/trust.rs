@@ -56,7 +56,7 @@ impl TrustStore {
                 stored.trusted.iter().any(|trusted| root.starts_with(&trusted.path))
             }
             Err(error) => {
-                tracing::warn!(%error, "the list of trusted directories cannot be used");
+                tracing::warn!(%error, "cannot use the list of trusted directories; none is trusted");
                 false
             }
         }

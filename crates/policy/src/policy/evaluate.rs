@@ -1,4 +1,6 @@
-//! Evaluation of rules and defaults for a path, a command or a capability, without asking.
+//! Evaluation of rules and defaults, without asking.
+//!
+//! They are evaluated for a path, a command or a capability.
 
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
@@ -15,7 +17,7 @@ pub(super) const SWITCHED_OFF: &str = "exec: commands are switched off by `exec.
 pub(super) struct Found {
     pub decision: Decision,
     pub reason: String,
-    /// Whether the user gave it as an answer in this workspace.
+    /// Whether an answer of the user in this workspace made the decision.
     pub answered: bool,
 }
 
@@ -157,7 +159,7 @@ impl Policy {
         }
     }
 
-    /// The path for the user: relative to the root if it is below it.
+    /// Renders a path for the user, relative to the root if it is below it.
     pub(super) fn shown(&self, path: &AbsPath) -> String {
         match path.strip_prefix(&self.options.root) {
             Some(relative) if !relative.as_os_str().is_empty() => relative.display().to_string(),

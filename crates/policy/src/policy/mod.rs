@@ -12,9 +12,9 @@
 //! | change a debugged program | deny | ask | allow, in a trusted workspace |
 //!
 //! Some paths are protected (`protected`): secrets, git's own files, paths outside the workspace.
-//! In an untrusted workspace only reading is allowed unasked, whatever the rules say. `--yes`
-//! answers questions and overrides no denial. The audit log has every question and denial. A rule
-//! about a command is about its words; the policy analyzes a shell's command line
+//! In an untrusted workspace, the policy allows only reading without asking, whatever the rules
+//! say. `--yes` answers questions and overrides no denial. The audit log has every question and
+//! denial. A rule about a command is about its words; the policy analyzes a shell's command line
 //! (`shell_command`).
 
 mod audit;
@@ -43,7 +43,7 @@ use crate::{
     TrustStore, Writes,
 };
 
-/// Default for effects that no rule names. Later ones are stricter.
+/// Default for effects that no rule names. Later variants are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mode {
     Permissive,
@@ -64,7 +64,7 @@ pub struct Verdict {
 pub struct PolicyOptions {
     /// Default for effects that no rule names.
     pub mode: Mode,
-    /// Whether the user agrees to every question, trust included. Overrides no denial.
+    /// Whether `--yes` answers every question, also about trust. Overrides no denial.
     pub yes: bool,
     /// The rules of the configuration.
     pub rules: Vec<Rule>,
@@ -82,7 +82,7 @@ pub struct PolicyOptions {
 pub struct ExecOptions {
     /// Whether commands run at all (`exec.enabled`).
     pub enabled: bool,
-    /// The tier from which on effects of commands are denied (`exec.deny_threshold`).
+    /// Lowest tier of command effects that the policy denies (`exec.deny_threshold`).
     pub deny_threshold: Tier,
     /// Whether the audit log has all commands, not only risky ones (`exec.audit_all`).
     pub audit_all: bool,
@@ -109,7 +109,7 @@ pub struct Policy {
     options: Arc<PolicyOptions>,
     grants: Arc<Mutex<Grants>>,
     audit: Arc<Audit>,
-    /// Permit to ask one question at a time: its answer may decide the next.
+    /// Limit of one question at a time, whose answer may decide the next.
     asking: Semaphore,
 }
 
@@ -120,7 +120,7 @@ pub struct SpawnRequest {
     pub definition: String,
     pub command: CommandLine,
     pub root: AbsPath,
-    /// Whether the definition is the project's rather than built in or the user's.
+    /// Whether the project has the definition; else it is built in or the user's.
     pub from_project: bool,
 }
 
@@ -153,14 +153,13 @@ impl Policy {
 
     /// Copies the policy with its own queue of questions.
     ///
-    /// A question that stays open here does not block the others. Used for concurrent runs in one
-    /// process.
+    /// Concurrent runs in one process use it, so that an open question blocks only its own run.
     pub fn for_concurrent_run(&self) -> Self {
         let (options, grants, audit) = (self.options.clone(), self.grants.clone(), self.audit.clone());
         Self { options, grants, audit, asking: Semaphore::new(1) }
     }
 
-    /// Extends the policy to allow reading below `directories` unasked.
+    /// Extends the policy to allow reading below `directories` without asking.
     ///
     /// The user put files there for the agent to read, or Pilcrow stores them for it. A more
     /// specific rule of the user still counts. A directory need not exist yet.
@@ -172,16 +171,16 @@ impl Policy {
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The same answers and trust with other settings.
+    /// Copies the policy with its answers and trust, under other settings.
     pub fn under(&self, mode: Mode, rules: Vec<Rule>, exec: ExecOptions) -> Self {
         let options = PolicyOptions { mode, rules, exec, ..PolicyOptions::clone(&self.options) };
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The policy for a request of another process, with a `--yes` of its own.
+    /// Creates the policy for a request of another process, with its own `--yes`.
     ///
-    /// Answers given for this session only hold in neither direction; those given with "always"
-    /// hold in both. Reads the remembered answers.
+    /// Neither policy knows the other's answers for the session; both know answers given with
+    /// "always". Reads the remembered answers.
     pub fn for_request(&self, yes: bool) -> Self {
         Self::new(PolicyOptions { yes, ..PolicyOptions::clone(&self.options) })
     }
@@ -209,7 +208,7 @@ impl Policy {
         }
         let strictest = verdicts.into_iter().reduce(|a, b| if b.decision > a.decision { b } else { a });
         strictest.map_or_else(
-            || Verdict { decision: Decision::Allow, reason: "nothing that needs permission".into() },
+            || Verdict { decision: Decision::Allow, reason: "no effect needs permission".into() },
             |judged| Verdict { decision: judged.decision, reason: judged.reason },
         )
     }
@@ -294,9 +293,9 @@ impl Policy {
         self.permit_paths(Capability::Read, paths, &[], question, approver, cancel).await.map(drop)
     }
 
-    /// Whether the file at a canonical path may be read unasked, for scans.
+    /// Whether a scan may read the file at a canonical path without asking.
     ///
-    /// Cheap, and not in the audit log.
+    /// The check is cheap and writes nothing to the audit log.
     pub fn may_read(&self, path: &AbsPath) -> bool {
         let is_plain = protection(path, &self.options.root, &self.options.own).is_none();
         // An unprotected file may be read unless a rule forbids it.
@@ -311,7 +310,7 @@ impl Policy {
 
     /// Permits a plan; asks where the policy or the plan itself requires it.
     ///
-    /// The question has files, counts and diff.
+    /// The question shows files, counts and diff.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -368,7 +367,7 @@ impl Policy {
         answer.map(drop).map_err(|(denied, _)| denied)
     }
 
-    /// Permits a plan that the user's own command named, unasked.
+    /// Permits a plan that the user's own command named, without asking.
     ///
     /// # Errors
     /// [`Denied`] if a rule or a protection denies it, or the plan needs confirmation.
@@ -383,7 +382,7 @@ impl Policy {
         Ok(Permit { digest: plan.digest() })
     }
 
-    /// [`Self::permit_invoked`] where the user can confirm the plan's lines.
+    /// Permits like [`Self::permit_invoked`], but asks the user to confirm lines.
     ///
     /// # Errors
     /// [`Denied`] if a rule, a protection or the user denies it.
@@ -401,8 +400,8 @@ impl Policy {
 
     /// Permits starting a definition's program; asks once for missing trust.
     ///
-    /// The question about trust, or one of its own, shows the command of a project's definition; a changed
-    /// command is asked about again.
+    /// For a project's definition, a question shows the command; the policy asks again when the
+    /// command changes.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -429,7 +428,7 @@ impl Policy {
         })
     }
 
-    /// Whether a definition's program may start on `root` unasked.
+    /// Whether a definition's program may start on `root` without asking.
     ///
     /// A rule may still deny it.
     pub fn spawns_unasked(&self, root: &AbsPath, from_project: bool) -> bool {
@@ -442,9 +441,10 @@ impl Policy {
             || self.options.trust.is_trusted(root)
     }
 
-    /// Permits a program that the user's own command named (`pilcrow doctor`), unasked.
+    /// Permits a program that the user's own command named, without asking.
     ///
-    /// The grant is for exactly this command. Callers must not pass one that a model chose.
+    /// `pilcrow doctor` is such a command. The grant is for exactly this program and its arguments.
+    /// Callers must not pass a command that a model chose.
     ///
     /// # Errors
     ///
@@ -456,7 +456,7 @@ impl Policy {
 
     /// Permits the tool `by` to run `command`, a program of the user.
     ///
-    /// Asks where the policy says so, with the whole command.
+    /// Asks where the policy says so; the question shows the whole command.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -488,7 +488,7 @@ impl Policy {
         Ok(())
     }
 
-    /// [`Self::permit_run`], with the grant to start exactly `command`.
+    /// Permits like [`Self::permit_run`], and grants the start of exactly `command`.
     ///
     /// # Errors
     /// [`Denied`] with the reason.

@@ -29,7 +29,7 @@ pub(super) fn to_be_confirmed(lines: &[String]) -> String {
 }
 
 impl Policy {
-    /// The error when a rule denies `command`.
+    /// Returns an error if a rule denies `command`.
     pub(super) fn refuse_command(&self, command: &CommandLine) -> Result<(), Denied> {
         let unruled = || (Decision::Allow, String::new());
         let found = self.decide(|rules| rules::for_command(rules, command), unruled);
@@ -72,7 +72,7 @@ impl Policy {
             (
                 ErrorCode::Denied,
                 format!("Run {name} as this project defines it?"),
-                format!("the command of {name}, which this project defines, was not agreed to"),
+                format!("the user did not agree to the command of {name}, which this project defines"),
                 "repeat with --yes after reading it, or name it in a rule `allow exec …`".to_owned(),
             )
         };
@@ -118,8 +118,8 @@ impl Policy {
 
     /// Decides about `paths` together, with one question.
     ///
-    /// `more` has further lines to confirm, which a denial without a question names too. Returns whether the
-    /// user, or `--yes`, was asked.
+    /// `more` has further lines to confirm, which a denial without a question names too. Returns
+    /// whether it asked the user or `--yes`.
     pub(super) async fn permit_paths(
         &self,
         capability: Capability,
@@ -173,7 +173,7 @@ impl Policy {
         Ok(true)
     }
 
-    /// The paths to ask about; the error is the first denied one.
+    /// Returns the paths to ask about, or the first denied one as an error.
     pub(super) fn refuse_denied<'a>(
         &self,
         capability: Capability,
@@ -294,7 +294,7 @@ impl Policy {
                 return Ok(turn);
             }
         }
-        let reason = "cancelled before the question was shown".into();
+        let reason = "the call was cancelled before Pilcrow asked the user".into();
         Err(Denied { code: ErrorCode::Cancelled, reason, unattended: false })
     }
 

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_outside_are_protected_and_keys_stay_keys() {
+    fn paths_outside_are_protected_and_keys_stay_denied() {
         let root = AbsPath::new("/home/me/w").unwrap();
         let protection = |path: &str| protection(&AbsPath::new(path).unwrap(), &root, &[]);
         let outside = protection("/home/me/other/a.rs").unwrap();

@@ -3,9 +3,9 @@
 //! Rules come first. A command that a rule allows by its words is allowed whatever it does, unless
 //! that is critical: then the rule must spell the whole command. A denied command is denied at any
 //! position of the line. Files that a redirection opens, or that a command like `cp` writes, are
-//! checked like any path. Then the line's effects count (`shell`): from the threshold on they are
-//! denied, below it the policy asks the user. It asks about an unpredictable effect in its worst
-//! reading.
+//! checked like any path. Then the line's effects count (`shell`): the policy denies those at or
+//! above the threshold and asks the user about those below. It also asks about an effect that it
+//! cannot predict, and the question names the worst case.
 
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
@@ -47,7 +47,7 @@ const MOST_TITLE: usize = 80;
 impl Policy {
     /// Permits the tool `by` to run a command line, `bash -c LINE` or `sh -c LINE`.
     ///
-    /// Asks where the policy says so, with all that the line would do.
+    /// Asks where the policy says so; the question lists the effects of the line.
     ///
     /// # Errors
     /// [`Denied`] with the reason, also if `command` is not of that form.
@@ -59,7 +59,9 @@ impl Policy {
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
         let Some(text) = of(command) else {
-            let reason = format!("exec: `{command}` is no command line of a shell");
+            let reason = format!(
+                "exec: `{command}` is not a shell's command line; pass `bash -c LINE` or `sh -c LINE`"
+            );
             return Err(self.deny(Capability::Exec, By::Policy, reason, vec![command.to_string()]));
         };
         // Each permitted line is remembered separately.
@@ -183,7 +185,8 @@ impl Policy {
                 asked.get_or_insert_with(|| format!("exec: {}", describe(finding)));
             }
         }
-        let unknown = || found.doubts.first().map(|doubt| format!("exec: not known beforehand: {doubt}"));
+        let unknown =
+            || found.doubts.first().map(|doubt| format!("exec: Pilcrow cannot predict the effects: {doubt}"));
         match asked.or_else(unknown) {
             Some(reason) if self.options.mode == Mode::Strict => {
                 line(Decision::Deny, format!("{reason}, and the mode is strict"))
@@ -227,7 +230,8 @@ impl Policy {
             let capability = if file.writes { Capability::Write } else { Capability::Read };
             let Some(path) = file.path.as_deref().and_then(AbsPath::new) else {
                 let decision = if self.options.mode == Mode::Strict { Decision::Deny } else { Decision::Ask };
-                let reason = format!("{}: not known beforehand which file", capability.name());
+                let reason =
+                    format!("{}: Pilcrow cannot predict which file the line opens", capability.name());
                 return Judged { decision, reason, untrusted: None };
             };
             let about = |path: &AbsPath| {
@@ -264,7 +268,7 @@ impl Policy {
             }
             self.judge_path(capability, &path)
         };
-        // The first of the strictest decisions.
+        // The first of the strictest decisions counts.
         files.iter().map(judge).reduce(|a, b| if b.decision > a.decision { b } else { a })
     }
 

@@ -1,6 +1,7 @@
-//! Secrets learned while the process runs: keys from a keyring or a command's output.
+//! Secrets learned while the process runs.
 //!
-//! Redactors made from the environment know them from then on.
+//! They are keys from a keyring or a command's output. Redactors made from the environment know
+//! them from then on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -65,7 +65,7 @@ const SUFFIXES: &[&str] = &[
 /// Prefixes of the names of secrets.
 const PREFIXES: &[&str] = &["AWS_SECRET", "AWS_SESSION", "NPM_CONFIG__AUTH", "SECRET_"];
 
-/// Names that only look secret: directories and counters of shells.
+/// Harmless names that look secret: directories that shells and npm set.
 const HARMLESS: &[&str] = &["OLD_PWD", "INIT_CWD"];
 
 /// Common example values, which are no secrets.
@@ -203,7 +203,7 @@ impl Redactor {
         Self { begins: [false; 256], learns: true, shapes: false, open: Some(text.into()), ..Self::default() }
     }
 
-    /// Creates a redactor of these secrets, (name, value), and of shapes.
+    /// Creates a redactor of shapes and of `secrets`, pairs of name and value.
     ///
     /// Omits values that are short, common, plain numbers or the path of an existing file. Also
     /// knows a value as JSON text spells it, and each key-like line of a multi-line value.
@@ -225,12 +225,12 @@ impl Redactor {
 
     /// Replaces every known or recognizable secret in `text` by `[redacted:NAME]`.
     ///
-    /// One pass; nothing is copied when there is no secret.
+    /// Takes one pass, and copies nothing if there is no secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.scan(Piece { text, before: None, more: false }).0
     }
 
-    /// Redacts the text up to where more text decides, and returns that position.
+    /// Redacts up to the first place that needs more text; returns that position.
     ///
     /// Returns the end if no more text follows.
     fn scan<'a>(&self, piece: Piece<'a>) -> (Cow<'a, str>, usize) {
@@ -334,7 +334,7 @@ fn is_plain(value: &str) -> bool {
         || value.starts_with('/') && std::path::Path::new(value).exists()
 }
 
-/// Spellings of a value: as it is, in a JSON text and in an address.
+/// Spellings of a value: unchanged, in a JSON text, and in an address.
 ///
 /// A multi-line value also has the spellings of each line that looks like a key.
 fn spellings(value: &str) -> Vec<String> {
@@ -399,7 +399,7 @@ fn key(piece: Piece<'_>, at: usize) -> Found<'static> {
         return Found::Open;
     }
     let body = piece.text[at + prefix.len()..][..length].trim_end_matches('.');
-    // Words joined by hyphens are no key; a token of three parts is more than a base64 word.
+    // Words joined by hyphens are no key, and a JSON web token has three parts.
     let has_digit = body.bytes().any(|byte| byte.is_ascii_digit());
     let fits = match *name {
         "jwt" => body.matches('.').count() == 2,

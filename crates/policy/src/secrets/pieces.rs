@@ -16,7 +16,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// The redacted text that is final with this piece, perhaps empty.
+    /// Returns the redacted text that is final after this piece, perhaps empty.
     pub fn push<'a>(&mut self, redactor: &Redactor, piece: &'a str) -> Cow<'a, str> {
         let before = self.before;
         if self.held.is_empty() {
@@ -33,7 +33,7 @@ impl Pieces {
         Cow::Owned(ready)
     }
 
-    /// The rest, if no piece follows; a later piece begins another text.
+    /// Returns the rest after the last piece; a later piece begins another text.
     pub fn finish(&mut self, redactor: &Redactor) -> String {
         let Pieces { held, before } = std::mem::take(self);
         redactor.scan(Piece { text: &held, before, more: false }).0.into_owned()

@@ -223,7 +223,7 @@ fn rules_apply_to_every_value_of_a_variable() {
 }
 
 #[test]
-fn allowing_everything_lifts_no_class() {
+fn a_rule_for_all_commands_lifts_no_risk_class() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |it| it.rules = rules(&["allow exec"]));
     check(&policy, &fixture, "ls; cargo test", Decision::Allow);
