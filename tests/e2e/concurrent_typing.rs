@@ -120,7 +120,7 @@ fn a_request_in_a_string_is_ignored() {
     let refused = editor.request("workspace/executeCommand", params);
     check_output(
         refused["error"]["message"].as_str().unwrap(),
-        &expect!["line 2 is not in a comment, so it is not a request"],
+        &expect!["line 2 is not in a comment, so it is not a request; write it in one"],
     );
     let at = json!({"line": 1, "character": 3});
     let params = json!({"textDocument": {"uri": file}, "range": {"start": at, "end": at}, "context": {"diagnostics": []}});

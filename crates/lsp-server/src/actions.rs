@@ -2,7 +2,8 @@
 //!
 //! They read no file and ask no server; they wait at most for a parse.
 //!
-//! Offers only actions that need no further input and that can run: without a model, none that needs one.
+//! The list has only actions that need no further input and can run: without a model, it omits
+//! those that need one.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use text::{LineIndex, Position};
 
 use super::{Connection, request_line};
 
-/// Kinds of Pilcrow's own, which editors do not run when a file is saved.
+/// Pilcrow's own kinds of actions, which editors do not run when they save a file.
 pub const KINDS: [&str; 6] = [EXPLAIN, TEST, REQUEST, IMPORTS, FIX, FIX_ALL];
 const EXPLAIN: &str = "refactor.pilcrow.explain";
 const TEST: &str = "refactor.pilcrow.test";

@@ -66,7 +66,7 @@ impl Approver for EditorApprover {
                     Ok(answer) => serde_json::from_str::<Value>(answer.get()).unwrap_or_default(),
                     Err(wire::RequestError::Cancelled { .. }) => return Answer::No { text: String::new() },
                     Err(error) => {
-                        tracing::warn!(%error, "the question could not be shown: {}", question.title);
+                        tracing::warn!(%error, "cannot show the question: {}", question.title);
                         return Answer::Unattended;
                     }
                 };
@@ -104,7 +104,7 @@ impl EditorApprover {
             }
             Err(wire::RequestError::Cancelled { .. }) => Chosen::Dismissed,
             Err(error) => {
-                tracing::warn!(%error, "the question could not be shown: {}", choice.question);
+                tracing::warn!(%error, "cannot show the question: {}", choice.question);
                 Chosen::Unattended
             }
         }
@@ -142,7 +142,7 @@ impl EditorApprover {
         const NAME: &str = "proposed.diff";
         match self.state.write_atomic(NAME, question.detail.as_bytes()) {
             Ok(()) => transcript::open(&self.peer, self.state.path().join(NAME).as_path()).await,
-            Err(error) => tracing::warn!(%error, "the changes cannot be shown"),
+            Err(error) => tracing::warn!(%error, "cannot write the changes for the editor"),
         }
     }
 }
@@ -166,7 +166,7 @@ impl Drop for OpenQuestion {
     fn drop(&mut self) {
         let params = json!({ "question": self.question });
         if let Err(closed) = self.peer.try_notify("pilcrow/question/over", &params) {
-            tracing::debug!(%closed, "the end of a question was not notified");
+            tracing::debug!(%closed, "cannot notify the client of the end of a question");
         }
     }
 }

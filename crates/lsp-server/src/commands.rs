@@ -1,6 +1,6 @@
 //! `workspace/executeCommand`: parses commands and starts runs.
 //!
-//! Answers at once with the session's id, without waiting and without file access.
+//! [`execute`] answers at once with the session's id, without file access.
 
 use std::sync::Arc;
 
@@ -89,11 +89,11 @@ struct Compact {
 pub enum Executed {
     /// Answer of a command that is complete, or whose run started.
     Done(Value),
-    /// Return control of a debug session, or of all sessions, to the agent.
+    /// Request to return control of a debug session, or of all, to the agent.
     HandBack(Option<String>),
     /// Request for the sessions of the path's project, else of the default one.
     Sessions(Option<AbsPath>),
-    /// Run a `¶` line, if it is in a comment.
+    /// Request to run a `¶` line, if it is in a comment.
     Request(Box<PendingRequest>),
 }
 
@@ -191,7 +191,10 @@ pub(crate) async fn start_request(
     let PendingRequest { open, line, path, work } = *pending;
     let all = connection.comments.requests(&open, &connection.markers(Some(&path))).await;
     let Some(found) = all.iter().find(|request| request.is_on(line, &open.text)) else {
-        return Err(invalid(format!("line {} is not in a comment, so it is not a request", line + 1)));
+        return Err(invalid(format!(
+            "line {} is not in a comment, so it is not a request; write it in one",
+            line + 1
+        )));
     };
     if let Some(session) = connection.runs.session_running(&path, &found.text) {
         return Err(invalid(format!("the request already runs in session {session}")));
@@ -267,8 +270,8 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
             let (Some(path), Some(file)) = (&path, &file) else { return Err(invalid("move needs `uri`")) };
             let to = require(&to, "to")?;
             let to = if to.contains("://") {
-                let path =
-                    paths::uri_to_path(&to).ok_or_else(|| invalid(format!("{to} is not a file URI")))?;
+                let path = paths::uri_to_path(&to)
+                    .ok_or_else(|| invalid(format!("{to} is not a file URI; use file:///PATH")))?;
                 path.display().to_string()
             } else {
                 to
@@ -315,7 +318,9 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
             )));
         }
     };
-    let Value::Object(arguments) = action else { return Err(invalid("no arguments")) };
+    let Value::Object(arguments) = action else {
+        return Err(invalid("the refactoring has no arguments; pass an object"));
+    };
     let kind = WorkKind::Call { tool: "lsp", arguments, words: words.clone() };
     Ok(Work { title: title(&words), kind, place, as_of })
 }

@@ -1,8 +1,8 @@
 //! Request lines that are in comments rather than in strings.
 //!
 //! Without a grammar for the language, or where the text around a line does not parse, every line that
-//! looks like a request counts. Parses each text at most once, in a blocking task, and only if a line
-//! looks like a request.
+//! looks like a request counts. [`Comments`] parses each text at most once, in a blocking task, and
+//! only if a line looks like a request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ mod tests {
         check("rust", "// ¶ one\nconst A: &str = \"\n// ¶ two\n\";\n", &["one"]);
         check("javascriptreact", "const a = <b>\n  {/* ¶ one */}\n  // ¶ two\n</b>;\n", &["one"]);
         check("c", "/*\n * ¶ one\n */\nint a = b\n * c;\n", &["one"]);
-        // Does not parse.
+        // This text does not parse.
         check("python", "def (:\n# ¶ one\n", &["one"]);
     }
 }

@@ -1,6 +1,4 @@
-//! Debug sessions for plugins.
-//!
-//! Lists them, and joins one over this connection instead of a pipe.
+//! Debug sessions that plugins list, and join without a pipe.
 //!
 //! A channel is one client of a session's hub. It carries requests of the Debug Adapter Protocol, and
 //! events as notifications. It ends with the connection.
@@ -125,7 +123,7 @@ async fn open(connection: &Arc<Connection>, params: &Value) -> Result<Value, Rpc
     let (owner, ending) = (Arc::clone(connection), connection.ending.clone());
     connection.tracker.spawn(async move {
         let why = tokio::select! {
-            // Both cancel safe.
+            // Both futures are cancel safe.
             why = client.closed() => why,
             () = ending.cancelled() => "the server ends".to_owned(),
         };

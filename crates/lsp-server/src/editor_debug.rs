@@ -99,7 +99,7 @@ pub(crate) fn handle_event(connection: &Arc<Connection>, params: Option<&RawValu
     }
 }
 
-/// Returns control to the agent; returns the names of the sessions.
+/// Returns control of sessions to the agent; returns their names.
 pub async fn hand_back(connection: &Connection, requested: Option<&str>) -> Vec<String> {
     let sessions: Vec<_> = connection
         .editor_sessions

@@ -1,4 +1,6 @@
-//! The parameters and the result of `initialize`. Pure.
+//! The parameters and the result of `initialize`.
+//!
+//! The module is pure.
 
 use std::path::PathBuf;
 

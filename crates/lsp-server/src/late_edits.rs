@@ -1,4 +1,4 @@
-//! Late edits: notifies the user, and records those that stay for undo.
+//! Late edits: the user is notified, and undo can revert those that stay.
 
 use std::sync::Arc;
 

@@ -122,10 +122,10 @@ pub async fn serve(options: Options, stopped: CancellationToken) -> anyhow::Resu
     let options = PeerOptions { incoming: MAX_WAITING, ..PeerOptions::new("editor") };
     let peer = Peer::spawn(input, output, Arc::<Server>::clone(&server), options, &tracker);
     tokio::select! {
-        // All cancel safe.
+        // All futures are cancel safe.
         closed = peer.closed() => tracing::debug!(%closed, "the editor disconnected"),
         () = server.exit.cancelled() => {}
-        () = stopped.cancelled() => tracing::debug!("ended by a signal"),
+        () = stopped.cancelled() => tracing::debug!("a signal ended the server"),
     }
     let clean = server.exit.is_cancelled() && server.shut_down.load(Ordering::Acquire);
     exit_after_deadline()?;
@@ -133,7 +133,7 @@ pub async fn serve(options: Options, stopped: CancellationToken) -> anyhow::Resu
     peer.flush().await;
     peer.close("the server ends");
     tokio::task::spawn_blocking(move || written.wait(deadlines::OUTPUT)).await?;
-    // LSP 3.17 §exit: 0 only when `shutdown` came before.
+    // The exit code is 0 only if `shutdown` came before (LSP 3.17 §exit).
     Ok(if clean { Outcome::Done } else { Outcome::Failed })
 }
 
@@ -172,9 +172,9 @@ impl Handler for Server {
             return self.exit.cancel();
         }
         let Some(connection) = self.connection.get() else {
-            return tracing::debug!(method, "before initialize");
+            return tracing::debug!(method, "ignored before `initialize`");
         };
-        // First, because everything else reads the editor's text.
+        // Documents come first, because everything else reads the editor's text.
         if connection.documents.notification(method, params) {
             return;
         }
@@ -259,7 +259,7 @@ impl Handler for Server {
                 }
                 Err(error) => answer(Err(error)),
             },
-            // Reads the text now, because later changes must not affect the answer.
+            // The text is read now, because later changes must not affect the answer.
             "textDocument/codeAction" => {
                 let (connection, params) = (Arc::clone(connection), read());
                 let Some(open) = document_of(&connection, &params) else { return answer(Ok(json!([]))) };
@@ -351,7 +351,7 @@ impl Server {
             let (exit, ending) = (self.exit.clone(), self.ending.clone());
             self.tracker.spawn(async move {
                 tokio::select! {
-                    // Both cancel safe.
+                    // Both futures are cancel safe.
                     () = process::process_ended(id) => exit.cancel(),
                     () = ending.cancelled() => {}
                 }
@@ -436,7 +436,7 @@ async fn begin(connection: Arc<Connection>) {
     configure(connection, None).await;
 }
 
-/// Applies the editor's settings, as sent or by a request.
+/// Applies the editor's settings: those it sent, else those it returns on request.
 async fn configure(connection: Arc<Connection>, sent: Option<Value>) {
     let mut settings = sent.unwrap_or_default();
     if !settings.is_object() && connection.client.configuration {

@@ -43,7 +43,7 @@ pub struct Message {
 impl Message {
     /// Redacts secrets in `text` and truncates it.
     pub fn new(text: &str, form: &MessageForm) -> Self {
-        // Before truncation, because a part of a secret is not recognized.
+        // Redaction precedes truncation, because it does not recognize a part of a secret.
         let text = &*redaction::redact(text);
         // Joined lines need neither indentation nor empty lines.
         let lines: Vec<&str> = if form.line_break.contains('\n') {
@@ -66,7 +66,7 @@ impl Message {
 
 /// Sends log lines to the client.
 ///
-/// Never waits: lines that do not fit are only in the log file.
+/// It never waits: lines that do not fit are only in the log file.
 #[derive(Default)]
 pub struct ClientLog(OnceLock<Peer>);
 

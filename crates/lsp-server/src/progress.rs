@@ -1,6 +1,4 @@
-//! Work-done progress of one run (LSP 3.17 §Work Done Progress).
-//!
-//! The server creates it.
+//! Work-done progress of one run, which the server creates (LSP 3.17).
 //!
 //! Invariants: exactly one `end` follows `begin`; reports come only in between; a cancellation counts
 //! as soon as the token is known, even before `begin`.
@@ -65,7 +63,7 @@ impl Progress {
         };
     }
 
-    /// Reports a step. Omitted when the client does not keep up.
+    /// Reports a step, unless the client does not keep up.
     pub fn report(&self, message: &str) {
         let state = self.lock();
         if *state == State::Begun {

@@ -3,7 +3,7 @@
 //! There is one for each workspace folder, opened on first use, and one for each
 //! file outside of all folders that the user names.
 //!
-//! Invariants: opening delays only those who need the project; a project whose settings or folder
+//! Invariants: opening delays only runs that need the project; a project whose settings or folder
 //! changed closes after its last run, and the next run opens it again.
 
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ pub struct Approvers {
 struct State {
     folders: Vec<AbsPath>,
     opened: BTreeMap<AbsPath, Arc<Opened>>,
-    /// Folders that are announced to commands, opened or not.
+    /// Announcements of folders to commands; a folder's project may not be open.
     announced: BTreeMap<AbsPath, Box<dyn Announcement>>,
     /// `initializationOptions.pilcrow`, and the client's later settings.
     settings: [Value; 2],
@@ -191,8 +191,8 @@ impl Projects {
 
     /// The root of a run about `path`: the innermost folder that contains it.
     ///
-    /// A file outside of all folders gets its repository or directory, which becomes writable. Without a
-    /// path, the first folder.
+    /// For a file outside of all folders, the root is its repository or directory, which becomes
+    /// writable. Without a path, the root is the first folder.
     ///
     /// # Errors
     /// [`NoProject`] without an open folder and without a path.

@@ -1,8 +1,8 @@
-//! Request lines (`¶`): comment syntax, finding and writing requests. Pure.
+//! Request lines (`¶`): comment syntax, finding and writing requests.
 //!
-//! A request is a comment alone on its line (or lines, for a block comment) that begins with a marker,
-//! or a line of a block comment that begins with `*` and a marker. This module looks at lines only;
-//! `comments` distinguishes comments from strings.
+//! The module is pure. A request is a comment alone on its line (or lines, for a block comment) that begins
+//! with a marker, or a line of a block comment that begins with `*` and a marker. This module reads lines
+//! only; `comments` distinguishes comments from strings.
 
 use std::ops::Range;
 
@@ -227,7 +227,7 @@ fn request_at(text: &str, at: usize, marker: &str, syntax: &Syntax) -> Option<Re
     let indent = &before[..before.len() - before.trim_start().len()];
     let opened = before[indent.len()..].trim_end();
     let content = at + marker.len();
-    // The longest that matches: `--[[` before `--`.
+    // The longest opening mark wins: `--[[` precedes `--`.
     let block = syntax.block.iter().filter(|(open, _)| is_decorated(opened, open, "*!-"));
     let line = syntax.line.iter().filter(|open| {
         let last = open.chars().last().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Standard input and output as byte streams, each with its own thread.
 //!
-//! A round trip takes half the time of the runtime's own streams.
+//! A round trip takes half the time that it takes with the runtime's own streams.
 
 use std::io::{Read as _, Write as _};
 use std::pin::Pin;
@@ -104,7 +104,7 @@ impl AsyncWrite for Output {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        // The thread hands on each chunk at once.
+        // The thread writes each chunk at once.
         Poll::Ready(Ok(()))
     }
 

@@ -33,7 +33,7 @@ pub struct Transcript {
 impl Transcript {
     /// Creates the transcript of `session` below the workspace's state directory.
     ///
-    /// Removes old ones.
+    /// Removes old transcripts.
     ///
     /// # Errors
     /// When the directory cannot be read or cleaned.
@@ -115,7 +115,7 @@ pub async fn open(peer: &Peer, path: &Path) {
     }
 }
 
-/// An event as Markdown; `None` for events that a transcript omits. Pure.
+/// An event as Markdown; `None` for events that a transcript omits.
 fn to_markdown(event: &Event) -> Option<String> {
     Some(match event {
         Event::MessageEnd { message: Message::User(message), .. } => {

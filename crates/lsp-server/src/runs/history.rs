@@ -78,7 +78,7 @@ pub async fn conversations(connection: &Arc<Connection>, near: Option<AbsPath>) 
     Ok(json!({ "sessions": listed.collect::<Vec<_>>() }))
 }
 
-/// Undo and redo by a command of the user.
+/// Executes the user's command `undo` or `redo`.
 pub async fn undo(
     connection: &Connection,
     id: &str,

@@ -140,7 +140,7 @@ async fn run_work(
     };
     let (shown, title) = (Arc::clone(&progress), format!("Pilcrow: {}{place}", work.title));
     let ending = connection.ending.clone();
-    // Not awaited, so that a client that does not answer delays nothing.
+    // The run does not wait for it, so a client that does not answer delays nothing.
     connection.tracker.spawn(async move { shown.begin(&title, &ending).await });
     let end_reported = Arc::new(AtomicBool::new(false));
     let near = folder.map(|(folder, _)| folder);
@@ -157,7 +157,7 @@ async fn run_work(
         Ok(Ok(summary)) => summary,
         Ok(Err(error)) => RunSummary { kind: Kind::Error, text: format!("{error:#}"), run: None },
         Err(_) => {
-            let text = "internal error in Pilcrow ended the run; see `pilcrow logs`".to_owned();
+            let text = "an internal error ended the run; see `pilcrow logs`".to_owned();
             let run = connection.runs.run_id(&session).filter(|_| work.kind.is_conversation());
             RunSummary { kind: Kind::Error, text, run }
         }
@@ -167,7 +167,7 @@ async fn run_work(
         Kind::Error => "failed",
         _ => "done",
     };
-    // Messages of a run that failed or was stopped before its session started.
+    // A run that failed or stopped before its session started has delivered no messages.
     for message in connection.runs.take_undelivered(&session) {
         summary.text.push_str(&format!("\n{}", undelivered(&message)));
     }
@@ -259,7 +259,7 @@ async fn execute_work(
     };
     connection.runs.set_root(session, &root);
     let lease = tokio::select! {
-        // Cancel safe: the next user continues the opening.
+        // This is cancel safe: the next caller continues to open the project.
         () = cancel.cancelled() => anyhow::bail!("stopped"),
         lease = connection.projects.open(&root) => lease?,
     };

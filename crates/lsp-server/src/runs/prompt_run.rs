@@ -115,7 +115,7 @@ impl PromptRun<'_> {
             return text.clone();
         }
         let reason = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));
-        // First, because a long text is truncated.
+        // The reason comes first, because a long text is truncated.
         if text.trim().is_empty() { reason } else { format!("{reason}\n{text}") }
     }
 
@@ -133,7 +133,7 @@ impl PromptRun<'_> {
         notes.iter().for_each(|note| text.push_str(&format!("\n{note}")));
         let unsaved = hosted.unsaved_files(&outcome.run);
         notes.extend(describe_unsaved(&unsaved));
-        // For the transcript, and for clients that take events instead of the answer.
+        // The transcript shows the notes, as do clients that take events instead of the answer.
         for note in notes {
             hosted.note(note).await;
         }
@@ -250,7 +250,10 @@ async fn answer_in_place(
     };
     // Running the request line asked for this.
     project.commit_invoked(edit, run).await?;
-    tracing::debug!(session = connection.runs.session_running(path, &request.text), "answered in place");
+    tracing::debug!(
+        session = connection.runs.session_running(path, &request.text),
+        "replaced a request by its answer"
+    );
     let redaction_note = || {
         format!("a secret was redacted from the answer in {}; `{REDACTED}…]` stands for it", path.file_name())
     };

@@ -198,7 +198,7 @@ impl Runs {
                 && !active.cancel.is_cancelled()
         })?;
         let id = id.clone();
-        // Queued under the lock, so that no message is queued after the run closes its target.
+        // The lock is held, so that no message enters the queue after the run closes its target.
         let delivery = match &mut active.messages {
             MessageTarget::Closed => return None,
             MessageTarget::Buffered(early) => {
