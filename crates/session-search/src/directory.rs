@@ -1,7 +1,7 @@
 //! Directory of tantivy over a state directory.
 //!
-//! Writes nothing outside of it. Files are read completely, since they are opened only for a
-//! search.
+//! It writes nothing elsewhere, and reads each file completely, since tantivy opens files only
+//! for a search.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -39,7 +39,7 @@ impl tantivy::Directory for Files {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
         let bytes = self.read(path)?;
         if bytes.len() < SHORTEST {
-            let error = io::Error::new(io::ErrorKind::InvalidData, "it is truncated");
+            let error = io::Error::new(io::ErrorKind::InvalidData, "the file is truncated");
             return Err(OpenReadError::wrap_io_error(error, path.to_path_buf()));
         }
         Ok(Arc::new(OwnedBytes::new(bytes)))

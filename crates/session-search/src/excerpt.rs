@@ -1,4 +1,4 @@
-//! Excerpt: one line of a text around the matched words.
+//! Excerpts: one line of a text around the matched words.
 
 use crate::query::{each_run, joined, parts};
 
@@ -29,7 +29,7 @@ pub(crate) fn of(text: &str, wanted: &[&str]) -> String {
         let end = (at + WORDS - BEFORE).min(words.len());
         marks[at..end].iter().fold(0, |all, mark| all | mark).count_ones()
     };
-    // The earliest of the best positions.
+    // `rev` makes the earliest of the best positions win.
     let best = (0..words.len()).filter(|at| marks[*at] != 0).rev().max_by_key(|at| count(*at)).unwrap_or(0);
     let from = best.saturating_sub(BEFORE);
     let to = (from + WORDS).min(words.len());

@@ -94,14 +94,13 @@ impl SessionIndex {
         let index = Index::open_or_create(Files(dir), schema.build())?;
         let damaged = index.validate_checksum()?;
         if !damaged.is_empty() {
-            return Err(Failed::Index(format!("damaged files: {damaged:?}")));
+            return Err(Failed::Index(format!("it has damaged files: {damaged:?}")));
         }
         index.tokenizers().register(WORDS, Words);
         let known = match index.load_metas()?.payload {
             None => Known { format: FORMAT, files: BTreeMap::new() },
-            Some(known) => {
-                serde_json::from_str(&known).map_err(|error| Failed::Index(format!("its state: {error}")))?
-            }
+            Some(known) => serde_json::from_str(&known)
+                .map_err(|error| Failed::Index(format!("its state cannot be read: {error}")))?,
         };
         if known.format != FORMAT {
             return Err(Failed::Index(format!("it has format {}", known.format)));
@@ -218,7 +217,7 @@ impl SessionIndex {
                 std::iter::successors(file.parent.as_deref().filter(|id| parents.contains_key(id)), |id| {
                     parents.get(id).copied().flatten().filter(|id| parents.contains_key(id))
                 });
-            // Ends cycles of files that name each other.
+            // The limit ends cycles of files that name each other.
             ancestors.take(parents.len()).count()
         };
         self.known.files.iter().map(|(name, file)| (name.as_str(), count(file))).collect()

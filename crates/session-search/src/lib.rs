@@ -101,7 +101,9 @@ pub fn forget(dir: &StateDir) -> Result<(), SearchError> {
 }
 
 impl<'a> SessionSearch<'a> {
-    /// Searches the sessions of `store` with the index in `dir`. Opens nothing yet.
+    /// Creates a search over the sessions of `store`, with the index in `dir`.
+    ///
+    /// It opens nothing yet.
     pub fn new(store: &'a SessionStore, dir: StateDir) -> Self {
         SessionSearch { store, dir }
     }
@@ -111,7 +113,7 @@ impl<'a> SessionSearch<'a> {
     /// Words are those of the tool index; quoted words must be adjacent, and a word after `-` must not occur.
     ///
     /// # Errors
-    /// [`SearchError`]. A damaged index is rebuilt.
+    /// [`SearchError`] with the reason. A damaged index is rebuilt.
     pub fn search(&self, query: &str, limit: usize) -> Result<Answer, SearchError> {
         let query = Query::parse(query);
         if query.wanted.is_empty() {
@@ -131,9 +133,10 @@ impl<'a> SessionSearch<'a> {
         Ok(Answer { hits, only_some_words: found.only_some_words, warnings })
     }
 
-    /// tantivy 0.27 panics on some damaged files, such as one shorter than its footer.
+    /// Queries the index; a panic counts as a damaged index.
     ///
-    /// A panic counts as a damaged index, and must not end the process.
+    /// tantivy 0.27 panics on some damaged files, such as one shorter than its footer. A panic must
+    /// not end the process.
     fn ask(&self, query: &Query, limit: usize) -> Result<(Found, Vec<String>), Failed> {
         // A partial state is deleted with the index.
         std::panic::catch_unwind(AssertUnwindSafe(|| self.ask_index(query, limit)))

@@ -193,7 +193,7 @@ fn a_rewritten_session_is_indexed_again_a_bad_one_reported() {
     std::fs::write(&path, text.replace("alpha beta", "gamma delta é")).unwrap();
     place.check("alpha", &[]);
     place.check("gamma", &[("one", "gamma delta é")]);
-    // A line cut by a crash.
+    // A crash has cut the last line.
     std::fs::write(&path, format!("{}{}", text, &text[text.len() / 2..text.len() - 9])).unwrap();
     place.check("alpha", &[("one", "alpha beta")]);
     std::fs::write(place.directory.path().join("sessions/2020_bad.jsonl"), "no session\n").unwrap();
@@ -213,7 +213,7 @@ fn only_appended_lines_are_indexed() {
     place.check("alpha", &[("one", "alpha")]);
     let after = place.index_files();
     assert!(before.iter().filter(|file| after.contains(file)).count() > 1, "{before:?} {after:?}");
-    assert!(after.len() > before.len(), "what was there stays as it was: {after:?}");
+    assert!(after.len() > before.len(), "the existing files are kept and one is added: {after:?}");
 }
 
 #[test]

@@ -1,4 +1,6 @@
-//! The searched text of an entry. Pictures, models, levels and custom data are not searched.
+//! The searched text of an entry.
+//!
+//! Pictures, models, levels and custom data are not searched.
 
 use agent::store::{Entry, EntryBody, LoadedSession};
 use llm::{Content, Message};
