@@ -115,7 +115,7 @@ fn a_resumed_conversation_keeps_its_model() {
     check_output(
         &output,
         &expect![[r#"
-            · script:<sandbox>/two.jsonl answered last: cannot read the script <sandbox>/two.jsonl: No such file or directory (os error 2)
+            · cannot use script:<sandbox>/two.jsonl: cannot read the script <sandbox>/two.jsonl: No such file or directory (os error 2)
             the session continues with pilcrow/planner
             · undo 
             pilcrow: there is nothing to undo
@@ -136,7 +136,7 @@ fn a_branch_reports_the_other_model_that_answered() {
     check_output(
         &output,
         &expect![[r#"
-            · script:<sandbox>/one.jsonl answered last: cannot read the script <sandbox>/one.jsonl: No such file or directory (os error 2)
+            · cannot use script:<sandbox>/one.jsonl: cannot read the script <sandbox>/one.jsonl: No such file or directory (os error 2)
             the session continues with pilcrow/planner
         "#]],
     );

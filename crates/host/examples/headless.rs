@@ -1,6 +1,7 @@
 //! Runs one prompt in a project, without a user: `headless PROJECT PROMPT [MODEL]`.
 //!
-//! Denies effects that need permission. Prints the text of the response, and one line for each tool call.
+//! The frontend denies effects that need permission. The program prints the text of the response, and one
+//! line for each tool call.
 #![expect(clippy::print_stdout, reason = "an example prints the answer")]
 
 use std::error::Error;

@@ -1,6 +1,6 @@
 //! The configuration: the value of each key, and its origin.
 //!
-//! Sources, weakest first: default, the user's `config.toml`, the editor's settings, the project's
+//! The sources are, weakest first: default, the user's `config.toml`, the editor's settings, the project's
 //! `.pilcrow/config.toml` (only in a trusted workspace), environment, flags. `merge` applies the class of
 //! a key: the strongest source decides a *free* key, the strictest value a *policy* key, and a project
 //! never sets a *personal* key. [`Settings`] declares all keys; there is no other list.
@@ -57,7 +57,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether another author than the user may have written the value.
+    /// Whether an author other than the user may have written the value.
     ///
     /// Such a value can tighten a setting, never loosen it.
     fn is_shared(&self) -> bool {
@@ -101,9 +101,9 @@ pub struct ConfigErrors(pub Vec<ConfigError>);
 impl Config {
     /// Reads all sources of the configuration.
     ///
-    /// The user's file in `home` (Pilcrow's configuration directory), the editor's settings, the project's
-    /// file below `root` if `trusted`, the environment and `flags`. Blocks for two small files. Problems in
-    /// the editor's settings are warnings.
+    /// The sources are the user's file in `home` (Pilcrow's configuration directory), the editor's settings,
+    /// the project's file below `root` if `trusted`, the environment and `flags`. Blocks for two small files.
+    /// Problems in the editor's settings are warnings.
     ///
     /// # Errors
     /// All other problems, with file and line.
@@ -123,7 +123,7 @@ impl Config {
             if trusted {
                 sources.file(&path, &[], |path, line| Origin::Project { path, line });
             } else if path.as_path().exists() {
-                let reason = "the workspace is not trusted (`pilcrow trust`)";
+                let reason = "the workspace is not trusted; run `pilcrow trust`";
                 sources.warnings.push(format!("{path} is ignored: {reason}"));
             }
         }

@@ -1,6 +1,7 @@
 //! The debug sessions of a project that a user can join, in any process.
 //!
-//! Each is a socket beside those of owners (`docs/protocols/owner.md`) with the Debug Adapter Protocol.
+//! Each is a socket next to those of owners (`docs/protocols/owner.md`) with the Debug Adapter Protocol.
+//!
 //! Invariants: an unresponsive session delays others only briefly.
 
 use std::sync::Arc;
@@ -123,7 +124,7 @@ pub fn choose(found: &[Found], name: &str) -> Result<AnnouncedSession, String> {
     }
 }
 
-/// Gives control of a session back to the agent.
+/// Returns control of a session to the agent.
 ///
 /// # Errors
 /// The reason, as a message.
@@ -138,7 +139,7 @@ pub async fn hand_back(announced: &AnnouncedSession) -> Result<(), String> {
 /// Joins a session as a client of its protocol.
 ///
 /// # Errors
-/// [`LocalError`].
+/// [`LocalError`] if the socket cannot be opened.
 pub async fn connect(
     announced: &AnnouncedSession,
     handler: Arc<dyn Handler>,

@@ -23,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum size of the output that is read, in bytes.
 const MAX_OUTPUT: u64 = 64 * 1024;
 
-/// A program to search, and how to install it.
+/// A program to search for, and how to install it.
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// Name in the report, such as `basedpyright`.
@@ -41,7 +41,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The programs that install Pilcrow and most servers.
+    /// Returns the probes of git and of the programs that install and run most servers.
     pub fn basics() -> Vec<Self> {
         let probe = |name: &str, purpose: &str, programs: &[&str], install: &str| Self {
             name: name.into(),
@@ -103,7 +103,7 @@ pub struct Report {
     /// Version of this program.
     pub pilcrow: String,
     pub root: AbsPath,
-    /// Whether its tools may run without a question.
+    /// Whether the project's tools may run without a question.
     pub trusted: bool,
     /// The sandbox of commands; there is none yet.
     pub confinement: String,

@@ -57,8 +57,8 @@ pub fn escape_invisible_line(text: &str) -> Cow<'_, str> {
 
 /// Whether a character is invisible.
 ///
-/// Controls, direction changes and characters without width are (Unicode's `Default_Ignorable_Code_Point`,
-/// and line ends that terminals ignore).
+/// Control characters, direction changes and characters without width are invisible (Unicode's
+/// `Default_Ignorable_Code_Point`, and line ends that terminals ignore).
 fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -35,7 +35,7 @@ fn secrets(url: &str) -> Vec<(Range<usize>, &'static str)> {
     let user = authority.rsplit_once('@').map(|(user, _)| user);
     let password = user.and_then(|user| user.find(':').map(|at| begin + at + 1..begin + user.len()));
     let mut found: Vec<_> = password.into_iter().map(|range| (range, "url-password")).collect();
-    // Ignores text before `://`.
+    // Text before `://` has no secret.
     let end = url[begin..].find('#').map_or(url.len(), |at| begin + at);
     let mut at = url[begin..end].find('?').map_or(end, |at| begin + at + 1);
     for pair in url[at..end].split('&') {

@@ -54,7 +54,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Creates the error of a request that is wrong for the reason of `error`.
+    /// Creates the error of an invalid request; `error` has the reason.
     pub(crate) fn invalid(error: impl Into<anyhow::Error>) -> Self {
         Self::Invalid(format!("{:#}", error.into()))
     }
@@ -106,7 +106,7 @@ pub struct ToolCallRequest {
     pub named: bool,
     /// Milliseconds that an edit waits for its diagnostics.
     ///
-    /// For a caller that gets no later result.
+    /// A caller that gets no later result sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
@@ -175,7 +175,7 @@ pub struct BranchRequest {
     pub entry: String,
     /// Instructions for the summary.
     pub instructions: String,
-    /// Model that writes the summary, if not the one that answered last.
+    /// Model that writes the summary, instead of the one that answered last.
     pub model: Option<String>,
     pub directory: Option<PathBuf>,
 }

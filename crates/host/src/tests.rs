@@ -97,7 +97,7 @@ async fn prompt(project: &Arc<Project>, request: PromptRequest) -> String {
 }
 
 #[tokio::test]
-async fn isolated_scopes_share_servers_only_where_nothing_is_asked() {
+async fn isolated_scopes_share_servers_that_start_without_asking() {
     let fixture = Fixture::new();
     let project = fixture.open();
     let shares = |yes: bool| {
@@ -130,12 +130,13 @@ async fn files_of_a_session_are_read_on_other_threads() {
     let ticked = Arc::new(AtomicBool::new(false));
     let (has_ticked, path) = (Arc::clone(&ticked), settings.clone());
     let (finished, done) = std::sync::mpsc::channel::<()>();
-    // Ends every read of the file, so that a failing test ends too. Whether the runtime ran during the first one.
+    // The thread ends every read of the file, so that a failing test ends too. It returns whether the runtime
+    // ran during the first read.
     let writer = std::thread::spawn(move || {
         let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
         let mut first = None;
         while done.recv_timeout(Duration::from_millis(200)) == Err(RecvTimeoutError::Timeout) {
-            // Opens only while something reads.
+            // The call succeeds only while something reads.
             if rustix::fs::open(path.as_path(), flags, rustix::fs::Mode::empty()).is_ok() {
                 first.get_or_insert_with(|| has_ticked.load(Ordering::SeqCst));
             }

@@ -38,7 +38,7 @@ impl Fixture {
     }
 }
 
-/// Returns the program of an example, which cargo builds beside the tests.
+/// Returns the program of an example, which cargo builds next to the tests.
 fn program(example: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().and_then(Path::parent).unwrap().join("examples").join(example);

@@ -72,7 +72,7 @@ fn collect(schema: &mut Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
     let members = ["properties", "additionalProperties"];
     let Some(node) = schema.as_object_mut() else { return };
     if members.iter().any(|name| node.get(*name).is_some_and(Value::is_object)) {
-        // Any setting can be unset, and the description of a group is meant for programmers.
+        // Every setting is optional, and the description of a group is for programmers.
         ["required", "description", "default"].iter().for_each(|name| drop(node.shift_remove(*name)));
         for (name, member) in node.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
         {
@@ -133,7 +133,7 @@ impl Key {
         self.schema["type"].as_str().unwrap_or_default()
     }
 
-    /// Whether the values of all sources add up: those of a list of rules.
+    /// Whether the values of all sources apply together, as in a list of rules.
     pub(crate) fn is_additive(&self) -> bool {
         self.class == Class::Policy && self.json_type() == "array"
     }

@@ -1,4 +1,6 @@
-//! The values that result from several sources, by the class of each key. Pure.
+//! The values that result from several sources, by the class of each key.
+//!
+//! The module is pure.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -89,7 +91,7 @@ pub(super) fn check(path: &[String], value: &Value) -> Result<(), String> {
 
 /// Keeps the stricter of two choices.
 ///
-/// The default gives way to the user, but not to a project.
+/// The user may loosen the default; a project may not.
 fn tighten(layers: &mut Layers, entry: Entry) {
     let Some(current) = layers.get(&entry.path) else { return };
     let by_project = entry.origins.first().is_some_and(Origin::is_shared);
@@ -102,7 +104,7 @@ fn tighten(layers: &mut Layers, entry: Entry) {
     }
 }
 
-/// Adds rules to those of weaker sources, without those of a project that allow.
+/// Adds rules to those of weaker sources, except a project's rules that allow.
 fn add_rules(layers: &mut Layers, entry: Entry, warnings: &mut Vec<String>) {
     let Some(setting) = layers.get_mut(&entry.path) else { return };
     let Some(rules) = setting.value.as_array_mut() else { return };

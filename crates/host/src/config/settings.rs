@@ -1,8 +1,9 @@
 //! The settings: one struct per group of keys, one field per key.
 //!
-//! The doc comment of a field is its documentation, its type checks its value. Attributes give the rest:
-//! `default` (none: the key can be unset), `x-pilcrow-class` (`free` without it; see [`super::keys::Class`])
-//! and `x-pilcrow-variable` where the environment variable differs from `PILCROW_GROUP_KEY`.
+//! The doc comment of a field documents the key, and the field's type checks the value. Attributes give
+//! the rest: `default` (a key without one can be unset), `x-pilcrow-class` (`free` by default; see
+//! [`super::keys::Class`]) and `x-pilcrow-variable` where the environment variable differs from
+//! `PILCROW_GROUP_KEY`.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,7 @@ pub struct Settings {
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// Model to use: `PROVIDER/MODEL`, `planner`, or `script:FILE`.
-    /// If unset: the model that `model.discovery` finds, else the planner.
+    /// If unset, Pilcrow uses the model that `model.discovery` finds, else the planner.
     #[schemars(with = "Text", extend("x-pilcrow-variable" = "PILCROW_MODEL"))]
     pub default: Option<Text>,
     /// Context window, in tokens, of models whose window is unknown.
@@ -171,7 +172,7 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Those that are set.
+    /// Returns the budgets that are set.
     pub(crate) fn by_level(&self) -> BTreeMap<ThinkingLevel, u64> {
         use ThinkingLevel::{High, Low, Max, Medium, Minimal, Xhigh};
         let budgets = [
@@ -213,7 +214,7 @@ pub struct Edit {
     /// a preview.
     #[schemars(extend("default" = "after"))]
     pub verify: OneOf<Verify>,
-    /// Time for all that is done before an edit is made with `edit.verify = "before"`.
+    /// Time limit for the checks before an edit is made with `edit.verify = "before"`.
     #[schemars(extend("default" = "10s"))]
     pub verify_wait: Time<300>,
     /// Whether an edit that brings new errors is made and reported, needs the user's

@@ -63,7 +63,7 @@ impl Config {
                 }
                 value => writeln!(out, "{key} = {value}  # {}", origins.join(", ")),
             };
-            line.expect("a String takes every text");
+            line.expect("writing to a String never fails");
         }
         out
     }

@@ -138,11 +138,11 @@ impl Sources {
 
     /// Reads settings as an editor gives them: nested objects, or names with dots.
     ///
-    /// `null` means unset; skips settings of the plugin itself ([`PLUGIN`]).
+    /// `null` means unset. Settings of the plugin itself ([`PLUGIN`]) are skipped.
     pub(super) fn editor(&mut self, settings: &Value) {
         let errors = std::mem::take(&mut self.errors);
         self.object(settings, &mut Vec::new());
-        // Keys of other programs may stand beside Pilcrow's, so no problem here is an error.
+        // The section may contain keys of other programs, so no problem here is an error.
         for error in std::mem::replace(&mut self.errors, errors) {
             self.warnings.push(match error {
                 ConfigError::Value { place, key, detail } => {
@@ -198,7 +198,9 @@ impl Sources {
         }
     }
 
-    /// Checks and adds a value. `origins`: the places of a list's elements, if known.
+    /// Checks and adds a value.
+    ///
+    /// `origins` are the places of a list's elements, if known.
     fn add(
         &mut self,
         key: &'static Key,

@@ -177,8 +177,10 @@ choices! {
     OnUnsaved: "tell" => Self::Tell, "ask" => Self::Ask;
 }
 
-/// Texts with a check: the type, the accepted values, the schema's constraint, the
-/// function that reads one.
+/// Defines types for checked texts.
+///
+/// Each line has the type, the accepted values, the constraint of the schema, and the function
+/// that reads a value.
 macro_rules! texts {
     ($($(#[$doc:meta])+ $type:ident, $expected:literal, $constraint:literal: $value:tt, $read:expr;)+) => {
         $($(#[$doc])+
@@ -220,11 +222,11 @@ texts! {
     Filter, "a filter such as \"info\" or \"info,lsp_client=debug\"", "minLength": 1, |text| {
         text.parse::<tracing_subscriber::filter::Targets>().is_ok().then_some(text)
     };
-    /// A pattern of paths.
+    /// A glob for paths.
     Glob, "a glob such as \"docs/**\"", "minLength": 1, |text| globset::Glob::new(text).is_ok().then_some(text);
 }
 
-/// A policy rule.
+/// The text of a valid policy rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleText(pub String);
 setting_type!(RuleText);

@@ -1,5 +1,6 @@
-//! The catalogue of providers and models: the built-in one, merged with the user's
-//! `models.toml`. Pure.
+//! The catalogue of providers and models.
+//!
+//! It is the built-in one, merged with the user's `models.toml`. The module is pure.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ pub struct Provider {
     /// Whether the settings name the source of its keys.
     #[serde(skip)]
     pub has_key_setting: bool,
-    /// Variables of which the key setting needs one, if none is set.
+    /// Names of the variables that the key setting reads, if none of them is set.
     #[serde(skip)]
     pub unset: Option<String>,
 }
@@ -155,7 +156,7 @@ impl Provider {
         // Variables become secrets when they are read.
         let headers =
             self.headers.iter().filter(|(name, value)| holds_secret(name, value) && !value.contains("${"));
-        // The last word, after the name of the scheme.
+        // The secret is the last word, after the name of the scheme.
         let words = headers.filter_map(|(_, value)| value.split_whitespace().next_back().map(str::to_owned));
         urls.flat_map(|url| redaction::secrets_of_url(url)).chain(words)
     }
@@ -169,7 +170,7 @@ impl Catalogue {
 
     /// Reads the built-in catalogue, merged with the text of the user's `models.toml`.
     ///
-    /// `file` names it in errors. Tables merge key by key, other values replace.
+    /// `file` names it in errors. Tables merge key by key; other values replace the built-in ones.
     ///
     /// # Errors
     /// When the user's file is not TOML, has an unknown key, or a provider without a base URL.
@@ -178,7 +179,7 @@ impl Catalogue {
         let mut table: Table =
             BUILT_IN.parse().map_err(|error: toml::de::Error| invalid(error.to_string()))?;
         if let Some(user) = user {
-            // Omits the text of the line, which may contain a key.
+            // The description omits the text of the line, which may contain a key.
             let describe = |error: toml::de::Error| {
                 let line = error
                     .span()
@@ -370,7 +371,7 @@ impl Catalogue {
         for (name, value) in &provider.headers {
             let is_secret = holds_secret(name, value);
             let keys = RefCell::new(Vec::new());
-            // Registers only secrets: names of regions, users or accounts occur in many texts.
+            // Only secrets are registered: names of regions, users or accounts occur in many texts.
             let read_variable = |variable: &str| {
                 env(variable).inspect(|value| {
                     if is_secret || policy::is_secret_name(variable) {
@@ -420,8 +421,7 @@ fn merge(base: &mut Table, overlay: Table) {
     }
 }
 
-/// Whether a header's value is a secret, by the header's name or an authentication
-/// scheme.
+/// Whether a header's value is a secret, by its name or authentication scheme.
 fn holds_secret(name: &str, value: &str) -> bool {
     let scheme = value.trim_start().split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase());
     redaction::is_secret_name(name)
@@ -720,7 +720,7 @@ mod tests {
         for open in ["moon-west-1-of-a-header", "team-of-a-header", "user-of-a-header"] {
             assert!(redacted.contains(open), "{redacted}");
         }
-        assert_eq!(endpoint.secrets.len(), 3, "the region too, of the address");
+        assert_eq!(endpoint.secrets.len(), 3, "the region in the URL counts too");
     }
 
     #[test]
@@ -797,7 +797,7 @@ mod tests {
             for (level, effort) in &entry.thinking.0 {
                 let expected = match level {
                     ThinkingLevel::Off => 0,
-                    // 512, or the least that is taken.
+                    // The default is 512, or the smallest budget that the model accepts.
                     ThinkingLevel::Minimal if id.starts_with("gemini-2.5-pro") => 128,
                     ThinkingLevel::Minimal if id.starts_with("gemini-2.5") => 512,
                     ThinkingLevel::Minimal | ThinkingLevel::Low => 1024,

@@ -113,7 +113,7 @@ impl ModelSelector<'_> {
         self.choose(Some(last)).or_else(|error| {
             let mut chosen = self.choose(None)?;
             let name = chosen.model.info().name();
-            chosen.notes.push(format!("{last} answered last: {error:#}\nthe session continues with {name}"));
+            chosen.notes.push(format!("cannot use {last}: {error:#}\nthe session continues with {name}"));
             Ok(chosen)
         })
     }
@@ -284,7 +284,7 @@ fn split_level(name: &str) -> (&str, Option<ThinkingLevel>) {
     split.map_or((name, None), |(base, level)| (base, Some(level)))
 }
 
-/// Whether requests that name no model use another one than the planner.
+/// Whether requests that name no model use a model other than the planner.
 ///
 /// Does not query local servers.
 pub fn is_set(config: &Config, config_file: &str) -> bool {

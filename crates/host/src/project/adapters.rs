@@ -45,7 +45,8 @@ pub(super) fn debug_sessions(
 
 /// Loads the language servers in force.
 ///
-/// They are built in, or defined by the user or a trusted project. Reports files that cannot be used by `notify`.
+/// They are built in, or defined by the user or a trusted project. `notify` receives a message about each
+/// unusable file.
 pub(super) fn definitions(
     homes: &Homes,
     root: &AbsPath,

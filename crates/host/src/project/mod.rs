@@ -160,7 +160,7 @@ impl Project {
 
     /// Creates language servers for an isolated scope.
     ///
-    /// `None` where the project's own serve it.
+    /// `None` where the project's own servers serve the scope.
     pub(crate) fn isolated_servers(
         &self,
         policy: &Arc<Policy>,
@@ -207,7 +207,7 @@ impl Project {
     /// Reads the settings again from their files. Blocks for two small files.
     ///
     /// # Errors
-    /// Everything in them that is wrong.
+    /// All errors in the files.
     pub(crate) fn load_config(&self, trusted: bool) -> Result<Config, ConfigErrors> {
         let (root, settings) = (Some(self.workspace.root()), self.frontend.settings());
         Config::load(&self.homes.config, settings.as_ref(), root, trusted, &[])
@@ -231,7 +231,6 @@ impl Project {
         }
     }
 
-    /// The sessions of this project.
     pub fn sessions(&self) -> anyhow::Result<SessionStore> {
         let directory = self.workspace.state().child("sessions")?;
         Ok(SessionStore::new(directory).sync(self.config.values.sessions.fsync.0))
@@ -258,11 +257,11 @@ impl Project {
 
     /// Stops everything that the project started.
     ///
-    /// `stopped`: whether the user waits for it.
+    /// `stopped` says whether the user waits for it.
     pub async fn close(&self, stopped: bool) {
         let deadline = if stopped { deadlines::PROJECT_STOPPED } else { deadlines::PROJECT };
         self.context.trees.close().await;
-        // In parallel, since each waits for programs to end.
+        // They stop in parallel, since each waits for programs to end.
         tokio::join!(
             self.servers.shutdown(deadline / 2),
             self.context.debug.shutdown(deadline / 2),

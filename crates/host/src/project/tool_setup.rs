@@ -19,7 +19,7 @@ pub(crate) fn registry(context: &Arc<ToolContext>, config: &Config) -> anyhow::R
 
 /// Lists names in `tools.enable` and `tools.disable` that no tool has, as warnings.
 pub(crate) fn unknown_tools(context: &Arc<ToolContext>, config: &Config) -> Vec<String> {
-    // Tools of other surfaces and settings.
+    // Tools that exist only in other surfaces or under other settings.
     const ELSEWHERE: [&str; 2] = ["show", "search_tools"];
     let present = tools::builtin(context).into_iter().chain(tools::surface(context));
     let mut known: Vec<String> = present.map(|tool| tool.definition().name.clone()).collect();

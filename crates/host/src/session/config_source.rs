@@ -264,7 +264,7 @@ impl SessionConfigSource {
             |problem: &dyn std::fmt::Display| format!("{problem}\nthe previous definitions stay in force");
         change.problems.extend(servers.refused().iter().map(|problem| describe(problem)));
         change.problems.extend(debuggers.refused().iter().map(|problem| describe(problem)));
-        // Without a file that does not parse, another definition of its name would take its place.
+        // A file that does not parse would give way to another definition of its name.
         if servers.refused().is_empty() {
             let differing = self.context.servers.take_definitions(servers);
             change.changed.extend(differing.into_iter().map(|name| format!("language server {name}")));
@@ -332,7 +332,7 @@ pub(super) fn limits(config: &Config) -> Limits {
 
 /// Finds `~/.agents/skills`, which several programs share.
 ///
-/// `None` with `PILCROW_HOME`.
+/// `None` if `PILCROW_HOME` is set.
 fn shared_skills() -> Option<AbsPath> {
     if std::env::var_os("PILCROW_HOME").is_some_and(|home| !home.is_empty()) {
         return None;

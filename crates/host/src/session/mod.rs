@@ -1,4 +1,4 @@
-//! Sessions: the one place that assembles a session.
+//! The one place that assembles a session.
 //!
 //! A session needs a project, a request and the settings.
 
@@ -138,7 +138,7 @@ impl HostedSession {
 
     /// Runs the session's input.
     ///
-    /// Reports status changes of servers and programs meanwhile.
+    /// Meanwhile, reports status changes of servers and programs.
     pub async fn run(&mut self, stop: Stop<'_>) -> RunOutcome {
         let forwarder = StatusForwarder::start(&self.session, &self.scope.context);
         let mut prompts = std::mem::take(&mut self.prompts).into_iter();
@@ -246,7 +246,7 @@ pub(crate) async fn open(
         (None, None) => builder,
     };
     let session = match request.input {
-        // A run has a token of its own, which knows what stops it.
+        // A run has its own token, which knows the cause of a stop.
         Input::Prompt { .. } | Input::ToolCall { .. } => builder.build(),
         Input::None => builder.cancel(stop.cancel.clone()).build(),
     };

@@ -20,7 +20,7 @@ pub(crate) struct AgentProfile {
 impl AgentProfile {
     /// Chooses the requested profile, else the recorded one, else `default`.
     ///
-    /// The recorded one counts so that no session gains rights unasked.
+    /// The recorded profile precedes the default, so that no session gains rights without a request.
     pub fn choose(requested: Option<&str>, default: Option<&str>, resumed: Option<&LoadedSession>) -> Self {
         let recorded = resumed.and_then(recorded);
         let name = requested.or(recorded.as_deref()).or(default).map(str::to_owned);

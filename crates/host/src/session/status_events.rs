@@ -32,7 +32,7 @@ impl StatusForwarder {
     pub fn start(session: &Session, context: &Arc<ToolContext>) -> Self {
         let end = CancellationToken::new();
         let (session, context, ended) = (session.clone(), Arc::clone(context), end.clone());
-        // Ends with the guard; nothing waits for it.
+        // The task ends with the guard; nothing waits for it.
         tokio::spawn(async move {
             tokio::select! {
                 // Unreported changes are not lost: surfaces can ask for the state.
@@ -51,7 +51,7 @@ async fn watch(session: &Session, context: &ToolContext) {
     programs.poll(context);
     loop {
         tokio::select! {
-            // Cancel safety: the states are read below.
+            // This is cancel safe, since the states are read below.
             () = tokio::time::sleep(POLL) => {}
             changed = changes.changed() => if changed.is_err() { std::future::pending::<()>().await },
         }

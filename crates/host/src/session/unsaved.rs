@@ -1,6 +1,6 @@
 //! Files that a request changed in an editor and that are not saved.
 //!
-//! Programs read the disk.
+//! The user must save them before programs, which read the disk, see the change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
