@@ -47,8 +47,8 @@ fn user_and_trusted_project_instructions_reach_the_model() {
         &ran.all(),
         &expect![[r#"
         Done.
-        · ignored <sandbox>/the project/.pilcrow/APPEND_SYSTEM.md: the workspace is not trusted (`pilcrow trust`)
-        · ignored <sandbox>/the project/AGENTS.md: the workspace is not trusted (`pilcrow trust`)
+        · ignored <sandbox>/the project/.pilcrow/APPEND_SYSTEM.md: the workspace is not trusted; run `pilcrow trust`
+        · ignored <sandbox>/the project/AGENTS.md: the workspace is not trusted; run `pilcrow trust`
     "#]],
     );
     let expected =

@@ -1,4 +1,6 @@
-//! Finds where a conversation can be cut for compaction. Pure.
+//! Finds where a conversation can be cut for compaction.
+//!
+//! The module is pure.
 
 use llm::Message;
 
@@ -77,9 +79,9 @@ mod tests {
         check("uacr", 60);
         check("uacr|cr", 20);
         check("uacr|cr", 15);
-        // Reached at a result: cut at the next possible place.
+        // The limit is reached at a result, so the cut is at the next possible place.
         check("uacr|cr", 30);
-        // Only results at the end: their call is kept as well.
+        // Only results are at the end, so their call is kept as well.
         check("ua|crrr", 20);
         check("uacr|cr", 10);
     }

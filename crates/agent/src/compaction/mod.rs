@@ -1,4 +1,6 @@
-//! Compaction limits, the cut and the extractive summary. Pure.
+//! Compaction limits, the cut and the extractive summary.
+//!
+//! The module is pure.
 
 mod cut;
 pub(crate) mod summary;

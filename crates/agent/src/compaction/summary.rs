@@ -1,4 +1,6 @@
-//! Builds the summarization request, and the summary that needs no model. Pure.
+//! Builds the summarization request, and the summary that needs no model.
+//!
+//! The module is pure.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +75,7 @@ fn fit(parts: &mut Vec<String>, room: usize) {
     }
     let mut left_out = 0;
     while size(parts) > room && parts.len() > 2 {
-        // Several at a time, so that a long conversation does not take quadratic time.
+        // Several parts are dropped at a time, so that a long conversation does not take quadratic time.
         let count = (parts.len() / 8).max(1);
         parts.drain(1..=count);
         left_out += count;
@@ -85,7 +87,7 @@ fn fit(parts: &mut Vec<String>, room: usize) {
 
 /// A summary by rules: requests, calls and failures, merged with the earlier one.
 ///
-/// Deterministic. The result has about `most` characters at most, however often an extract is extracted
+/// It is deterministic and has about `most` characters at most, however often an extract is extracted
 /// again.
 pub(crate) fn extract_within(messages: &[Message], most: usize) -> String {
     let earlier = messages.iter().rev().find(|it| is_summary(it)).map(summary_text).unwrap_or_default();

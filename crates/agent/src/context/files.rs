@@ -91,7 +91,7 @@ impl ContextReader<'_> {
         self.stamps.add(path);
         let is_there = path.as_path().is_file();
         if is_there {
-            self.note(format!("ignored {path}: the workspace is not trusted (`pilcrow trust`)"));
+            self.note(format!("ignored {path}: the workspace is not trusted; run `pilcrow trust`"));
         }
         is_there
     }
@@ -127,9 +127,8 @@ impl ContextReader<'_> {
                 file.text.truncate(end);
                 file.cut = true;
                 let (path, size) = (&file.path, file.size);
-                let note = format!(
-                    "{path} is too large beside the other files: only {end} of {size} bytes are sent"
-                );
+                let note =
+                    format!("{path} is too large with the other files: only {end} of {size} bytes are sent");
                 self.notes.retain(|note| !note.starts_with(&format!("{path} is too large")));
                 self.notes.push(note);
             }

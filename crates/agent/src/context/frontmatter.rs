@@ -1,4 +1,6 @@
-//! Parses the YAML frontmatter of a Markdown file. Pure.
+//! Parses the YAML frontmatter of a Markdown file.
+//!
+//! The module is pure.
 
 use yaml_rust2::parser::{Event, Parser};
 
@@ -39,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<Frontmatter<'_>, (usize, String)> {
         return Err((1, "the frontmatter is not closed; add a line `---`".to_owned()));
     };
     if end > MOST {
-        return Err((1, format!("the frontmatter has more than {MOST} bytes")));
+        return Err((1, format!("the frontmatter has more than {MOST} bytes; shorten it")));
     }
     let fields = fields(&yaml[..end])?;
     Ok(Frontmatter { fields, body: &yaml[body..] })
@@ -79,7 +81,7 @@ fn fields(yaml: &str) -> Result<Vec<(String, String)>, (usize, String)> {
                 Some(key) => fields.push((key, text)),
             },
             Event::Alias(_) if depth <= 1 => {
-                return Err((mark.line() + 1, "aliases are not supported".to_owned()));
+                return Err((mark.line() + 1, "aliases are not supported; repeat the value".to_owned()));
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! The context besides the conversation: instructions, files, skills, templates.
+//! The context apart from the conversation: instructions, files, skills, templates.
 //!
 //! One read collects all of it from the disk, as one value; the caller decides when. Files of the project
 //! count only if the user trusts it, since a model follows them. Sizes are bounded, and notes report
@@ -29,7 +29,7 @@ pub use templates::Template;
 pub struct ContextSources {
     /// The user's directory of instruction files, skills and prompts.
     ///
-    /// `AGENTS.md`, `SYSTEM.md`, `APPEND_SYSTEM.md`, `skills/`, `prompts/`.
+    /// It may have `AGENTS.md`, `SYSTEM.md`, `APPEND_SYSTEM.md`, `skills/` and `prompts/`.
     pub user: Option<AbsPath>,
     /// Directory of the agent that was requested by name.
     ///

@@ -1,6 +1,6 @@
 //! Rendering of the context: instructions, and expansion of `/` prompts.
 //!
-//! Pure.
+//! The module is pure.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub enum ExpandError {
         nearest: Option<String>,
     },
     /// The template expands to nothing.
-    #[error("the template /{name} expands to nothing")]
+    #[error("the template /{name} expands to nothing; add text to it")]
     Empty { name: String },
 }
 

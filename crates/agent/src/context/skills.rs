@@ -1,6 +1,6 @@
 //! Skills: directories with a `SKILL.md`.
 //!
-//! A model is sent the name, purpose and path, and reads the rest when needed.
+//! A model receives the name, purpose and path, and reads the rest when needed.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ pub struct Skill {
     pub path: AbsPath,
     /// The text after the frontmatter.
     pub body: String,
-    /// Whether a model is sent it; otherwise only the user can call it.
+    /// Whether a model receives it; otherwise only the user can call it.
     pub offered: bool,
 }
 
@@ -50,7 +50,9 @@ impl ContextReader<'_> {
             for directory in projects {
                 self.stamps.add(&directory);
                 if directory.as_path().is_dir() {
-                    self.note(format!("ignored {directory}: the workspace is not trusted (`pilcrow trust`)"));
+                    self.note(format!(
+                        "ignored {directory}: the workspace is not trusted; run `pilcrow trust`"
+                    ));
                 }
             }
         }
@@ -96,7 +98,7 @@ impl ContextReader<'_> {
             }
             let mut names: Vec<String> = entries
                 .filter_map(Result::ok)
-                // Follows links, since users keep skills elsewhere; the limits end cycles.
+                // The scan follows links, since users keep skills elsewhere; the limits end cycles.
                 .filter(|entry| entry.path().is_dir())
                 .filter_map(|entry| entry.file_name().into_string().ok())
                 .filter(|name| !name.starts_with('.') && name != "node_modules")

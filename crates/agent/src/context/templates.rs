@@ -34,7 +34,7 @@ impl ContextReader<'_> {
         } else {
             self.stamps.add(&project);
             if project.as_path().is_dir() {
-                self.note(format!("ignored {project}: the workspace is not trusted (`pilcrow trust`)"));
+                self.note(format!("ignored {project}: the workspace is not trusted; run `pilcrow trust`"));
             }
         }
         let mut templates: Vec<Template> = Vec::new();

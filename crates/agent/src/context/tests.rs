@@ -100,10 +100,10 @@ fn an_untrusted_workspace_is_ignored_with_notes() {
     assert_eq!((texts(&context), context.system.is_none()), (vec!["mine"], true));
     assert_eq!((context.skills.len(), context.templates.len(), context.notes.len()), (0, 0, 4));
     expect![[r#"
-        ignored TEMP/top/project/.pilcrow/SYSTEM.md: the workspace is not trusted (`pilcrow trust`)
-        ignored TEMP/top/project/AGENTS.md: the workspace is not trusted (`pilcrow trust`)
-        ignored TEMP/top/project/.agents/skills: the workspace is not trusted (`pilcrow trust`)
-        ignored TEMP/top/project/.pilcrow/prompts: the workspace is not trusted (`pilcrow trust`)"#]]
+        ignored TEMP/top/project/.pilcrow/SYSTEM.md: the workspace is not trusted; run `pilcrow trust`
+        ignored TEMP/top/project/AGENTS.md: the workspace is not trusted; run `pilcrow trust`
+        ignored TEMP/top/project/.agents/skills: the workspace is not trusted; run `pilcrow trust`
+        ignored TEMP/top/project/.pilcrow/prompts: the workspace is not trusted; run `pilcrow trust`"#]]
     .assert_eq(&lab.shown(&context.notes.join("\n")));
     lab.sources.trusted = true;
     let context = lab.load();
@@ -141,7 +141,7 @@ fn large_files_are_cut_at_a_line_with_a_note() {
     assert_eq!(file.size, large.len() as u64);
     assert!(context.notes[0].contains(&format!("of {} bytes are sent", large.len())), "{:?}", context.notes);
     assert!(context.instructions("").contains(&format!("the file has {} bytes", large.len())));
-    // Among several the nearest keeps most.
+    // Among several files, the nearest keeps most of its text.
     let lab = TestFiles::new(&[
         ("me/AGENTS.md", &large),
         ("top/AGENTS.md", &large),
@@ -295,7 +295,7 @@ fn templates_are_found_and_filled() {
     check("fix it", None);
     check("/blank x", Some("x"));
     let error = context.expand("/blank").unwrap_err().to_string();
-    assert_eq!(error, "the template /blank expands to nothing");
+    assert_eq!(error, "the template /blank expands to nothing; add text to it");
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn changes_are_noticed_and_broken_files_keep_their_content() {
     assert_eq!((&new.skills, &new.templates, &new.files), (&old.skills, &old.templates, &old.files));
     assert_eq!(new.notes.len(), 3, "{:?}", new.notes);
     assert!(new.notes.iter().all(|note| note.contains("still used")));
-    // The same size, at once: a fresh change does not count as settled.
+    // The change keeps the size and comes at once: a fresh change does not count as settled.
     lab.write("top/project/AGENTS.md", "two");
     let (_, fresh) = Context::load(&lab.sources, Some(&new));
     assert!(!stamps.are_current() && !fresh.are_current());
@@ -337,7 +337,7 @@ fn changes_are_noticed_and_broken_files_keep_their_content() {
     assert_eq!((newer.skills.len(), texts(&newer)), (2, vec!["two"]));
     std::fs::remove_file(lab.path("top/project/AGENTS.md")).unwrap();
     assert!(!stamps.are_current());
-    // A missing file in a missing directory.
+    // Neither the file nor its directory exists.
     let (_, stamps) = settled(None);
     lab.write("top/project/.pilcrow/SYSTEM.md", "new");
     assert!(!stamps.are_current());

@@ -134,7 +134,7 @@ impl Emitter {
         self.emit_with(event, None, give_up).await;
     }
 
-    /// Emits an event with the transcript as of it; else like [`Emitter::emit`].
+    /// Emits like [`Emitter::emit`], with the transcript as of the event.
     pub(crate) async fn emit_with(
         &self,
         event: Event,
@@ -346,7 +346,7 @@ impl Delivery {
         self.seq += 1;
         self.state_version += u64::from(event.changes_state());
         let event = match &event {
-            // By far the most frequent events, and already redacted.
+            // These events are by far the most frequent, and are already redacted.
             Event::MessageUpdate { update: StreamEvent::TextDelta { .. }, .. }
             | Event::MessageUpdate { update: StreamEvent::ThinkingDelta { .. }, .. }
             | Event::MessageUpdate { update: StreamEvent::ToolCallDelta { .. }, .. } => event,

@@ -129,7 +129,7 @@ pub enum Event {
     ModelChange { provider: String, model: String },
     /// Requests use another thinking level from now on.
     ThinkingLevelChange { level: Option<ThinkingLevel> },
-    /// A message from the embedding program that no model is sent.
+    /// A message from the embedding program that no model receives.
     CustomMessage { message_id: String, kind: String, data: Value },
     /// The context is compacted; `reason` is `threshold`, `overflow` or `command`.
     CompactionStart { reason: String, tokens: u64 },
@@ -167,7 +167,7 @@ pub enum Event {
     },
     /// A debug session changed its state.
     ///
-    /// `launching`, `configuring`, `running`, `stopped` or `terminated`.
+    /// The state is `launching`, `configuring`, `running`, `stopped` or `terminated`.
     DebugState {
         session: String,
         state: String,

@@ -30,7 +30,9 @@ pub struct StreamRedactor {
 }
 
 impl StreamRedactor {
-    /// A redactor for a stream: `answers` for text and thinking, `errors` for failures.
+    /// Creates a redactor for a stream.
+    ///
+    /// `answers` redacts text and thinking, `errors` redacts failures.
     pub fn new(answers: Redactor, errors: Redactor) -> StreamRedactor {
         StreamRedactor { answers, errors, deltas: DeltaRedactor::default() }
     }
@@ -134,7 +136,7 @@ impl DeltaRedactor {
         (before, Some(event))
     }
 
-    /// Reduces `delta` to what can be forwarded; false if that is nothing.
+    /// Reduces `delta` to the part to forward; returns false if there is none.
     fn push(
         &mut self,
         redactor: &Redactor,
@@ -160,7 +162,7 @@ impl DeltaRedactor {
         !delta.is_empty()
     }
 
-    /// Emits what was held back of the blocks that end.
+    /// Emits the held-back text of the blocks that end.
     fn finish(&mut self, redactor: &Redactor, ends: impl Fn(&OpenBlock) -> bool, out: &mut Vec<Event>) {
         for OpenBlock { index, kind, mut pieces } in self.open.extract_if(.., |open| ends(open)) {
             let delta = pieces.finish(redactor);

@@ -41,7 +41,7 @@ pub(crate) struct Batch {
     pub messages: Vec<Message>,
     /// Whether every result allows the run to end.
     pub terminate: bool,
-    /// Remaining tokens for results, once there is one.
+    /// Remaining tokens for results; `None` before the first result.
     room: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ async fn admit(
         Hooked::Panicked(panic) => return Some(panicked(&call.name, panic.as_ref())),
         Hooked::GivenUp => return Some(ToolResult::error(ErrorCode::Cancelled, ABORTED)),
     }
-    // Denying rules apply before any work is done. Rules that ask, ask when the plan is known.
+    // Denying rules apply before any work is done. Rules that ask apply when the plan is known.
     let denied = cx.gate.policy()?.refuse(effects).err()?;
     Some(ToolResult::error(ErrorCode::Denied, denied.reason))
 }
@@ -240,7 +240,8 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
     );
     let started = Instant::now();
     let for_tool = args.clone();
-    // A separate task, so that a tool that blocks its thread delays neither the others nor the cancel.
+    // The call has its own task, so that a tool that blocks its thread delays neither the others nor
+    // the cancel.
     let mut task = cx.tracker.spawn(async move { execute(tool.as_ref(), for_tool, &tool_cx).await });
     let grace = async {
         cx.cancel.cancelled().await;

@@ -27,7 +27,7 @@ pub(crate) async fn at_threshold(cx: &RunCx, transcript: &mut Transcript) -> Res
     if limits.automatic && is_too_large() {
         compact(cx, transcript, "threshold", "").await?;
     } else if was_cut(cx, transcript) {
-        // Regardless of the setting: the model did not receive all of its context.
+        // The setting does not matter here: the model did not receive all of its context.
         compact(cx, transcript, OVERFLOW, "").await?;
     }
     Ok(())
@@ -67,7 +67,7 @@ const OVERFLOW: &str = "overflow";
 
 /// Compacts all but the newest messages; `wishes` are the user's for the summary.
 ///
-/// False if there was nothing to compact, or the run was cancelled.
+/// Returns false if there was nothing to compact, or the run was cancelled.
 pub(crate) async fn compact(
     cx: &RunCx,
     transcript: &mut Transcript,
@@ -159,7 +159,7 @@ async fn summary_of(
     wishes: &str,
     limits: Limits,
 ) -> Result<String, Option<String>> {
-    // Three characters per token, more tokens than most texts have.
+    // Three characters per token are fewer than in most texts.
     let room = limits.window.saturating_sub(limits.summary() + INSTRUCTIONS) * 3;
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let request = Request {

@@ -82,7 +82,7 @@ pub trait Hooks: Send + Sync {
 
     /// Runs after each turn, before `turn_end`.
     ///
-    /// Ignored if the response failed or was cancelled.
+    /// The loop ignores the decision if the response failed or was cancelled.
     fn finish_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, TurnDecision> {
         let _ = report;
         Box::pin(async { TurnDecision::LoopDecides })

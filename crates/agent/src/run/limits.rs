@@ -7,7 +7,6 @@ use process::deadlines;
 use crate::compaction;
 use crate::run::retry::Retries;
 
-/// The limits of a run: turns, time, retries and compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum turns; 200 by default.

@@ -41,7 +41,7 @@ use crate::transcript::Transcript;
 pub const NO_ANSWER: &str = "the model ended without an answer";
 
 /// Error of a run that panicked.
-pub(crate) const DEFECT: &str = "the run failed by a defect of Pilcrow; see the log";
+pub(crate) const DEFECT: &str = "the run failed because of a defect in Pilcrow; see the log";
 
 /// The result of a run: its reason, error, text and messages.
 #[derive(Debug, Clone, PartialEq)]
@@ -197,7 +197,7 @@ async fn supervise(
             },
         }
     };
-    // Reasons that became true while the body ended.
+    // More reasons may have become true while the body ended.
     let now = [
         (TerminationReason::Aborted, outer.is_cancelled()),
         (TerminationReason::Disconnected, disconnected.is_cancelled()),

@@ -193,7 +193,7 @@ async fn receive(cx: &RunCx, mut stream: llm::MessageStream, open: &mut OpenMess
     loop {
         let event = tokio::select! {
             biased;
-            // Cancel-safe: `next` takes an event only when it returns one.
+            // This is cancel-safe: `next` takes an event only when it returns one.
             event = stream.next() => event,
             () = &mut give_up => None,
         };

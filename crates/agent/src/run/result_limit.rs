@@ -1,6 +1,6 @@
 //! Limits on results that are too large for the model.
 //!
-//! A cut result is whole in a file.
+//! A file has the full text of a cut result.
 
 use llm::{Content, Message};
 

@@ -1,4 +1,6 @@
-//! Decides how to recover from a failed response. Pure.
+//! Decides how to recover from a failed response.
+//!
+//! The module is pure.
 
 use std::time::Duration;
 
@@ -36,11 +38,11 @@ pub(crate) struct Episode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recovery {
     GiveUp,
-    /// Retry after this delay.
+    /// Retries after this delay.
     Wait(Duration),
-    /// Retry with the next model, at once.
+    /// Retries with the next model, at once.
     NextModel,
-    /// Compact the context and retry.
+    /// Compacts the context and retries.
     Compact,
 }
 

@@ -98,7 +98,8 @@ pub(super) async fn turns(
         }
         pending = prepare_next_turn(cx, &turn, &batch.messages).await;
         if steering.is_empty() {
-            // Messages that arrived during the hook; not a second one if one at a time is delivered.
+            // Messages may have arrived during the hook. If the queue delivers one at a time, no second one
+            // follows.
             steering = take(cx, Queue::Steering).await;
         }
         if cx.cancel.is_cancelled() {

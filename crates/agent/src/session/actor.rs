@@ -74,7 +74,7 @@ impl Actor {
         for text in std::mem::take(&mut self.warnings) {
             self.events.send(Event::Notice { level: "warning".to_owned(), text }).await;
         }
-        // Ends when every handle is dropped, which also cancels `end` and with it the run.
+        // The loop ends when every handle is dropped, which also cancels `end` and with it the run.
         while let Some(operation) = incoming.recv().await {
             // A reply fails only if the caller has stopped waiting.
             match operation {
@@ -115,7 +115,7 @@ impl Actor {
                 Operation::Close { reply } => {
                     incoming.close();
                     self.emit_settled().await;
-                    // Releases the file's lock, so that another process can continue the session.
+                    // This releases the file's lock, so that another process can continue the session.
                     self.transcript = Transcript::new(Vec::new(), None);
                     reply.send(()).ok();
                 }
@@ -310,7 +310,7 @@ impl Actor {
             opening.messages.iter().for_each(|message| tools.activate_for(&message.text()));
         }
         let cx = RunCx { recorded: Mutex::new(self.recorded.take()), ..self.cx() };
-        // Three ways to abort: the token of this run, `Session::abort`, and the end of the session.
+        // A run is aborted by its own token, by `Session::abort`, or by the end of the session.
         let outer = self.end.child_token();
         *self.current.lock() = Some(outer.clone());
         let linked = outer.clone();

@@ -92,12 +92,12 @@ impl SessionBuilder {
         SessionBuilder { instructions: system.into(), ..self }
     }
 
-    /// Models to try in order when the first one fails.
+    /// Sets the models to try in order when the first one fails.
     pub fn fallbacks(self, models: impl IntoIterator<Item = Arc<dyn Model>>) -> Self {
         SessionBuilder { fallbacks: models.into_iter().collect(), ..self }
     }
 
-    /// A model for summaries; if it fails, the session's own model is asked.
+    /// Sets a model for summaries; if it fails, the session's own model is asked.
     pub fn summarizer(self, model: Option<Arc<dyn Model>>) -> Self {
         SessionBuilder { summarizer: model, ..self }
     }
@@ -113,7 +113,7 @@ impl SessionBuilder {
         Ok(self)
     }
 
-    /// The working directory, as recorded in the session file.
+    /// Sets the working directory that the session file records.
     ///
     /// Each tool gets its workspace when it is made.
     pub fn cwd(self, cwd: impl Into<String>) -> Self {
@@ -132,7 +132,7 @@ impl SessionBuilder {
         SessionBuilder { resume: Some(session), ..self }
     }
 
-    /// The parent session and its branch point, as recorded in the session file.
+    /// Sets the parent session and branch point that the session file records.
     ///
     /// Nothing is inherited; [`SessionStore::fork`] does that.
     pub fn parent(self, session: impl Into<String>, branch_point: Option<String>) -> Self {
@@ -164,12 +164,12 @@ impl SessionBuilder {
         SessionBuilder { cancel, ..self }
     }
 
-    /// The limits of each run.
+    /// Sets the limits of each run.
     pub fn limits(self, limits: Limits) -> Self {
         SessionBuilder { limits, ..self }
     }
 
-    /// The id of a new session; a UUID by default.
+    /// Sets the id of a new session; a UUID by default.
     pub fn id(self, id: impl Into<String>) -> Self {
         SessionBuilder { id: Some(id.into()), ..self }
     }
@@ -198,7 +198,7 @@ impl SessionBuilder {
         SessionBuilder { reload_source: Some(reload_source), ..self }
     }
 
-    /// Commits of the workspace; those of a run become its events.
+    /// Sets the source of the workspace's commits; those of a run become its events.
     pub fn commits(self, commits: broadcast::Receiver<Arc<Commit>>) -> Self {
         SessionBuilder { commits: Some(commits), ..self }
     }

@@ -207,7 +207,7 @@ impl Session {
 
     /// Stores custom data, which surfaces show.
     ///
-    /// No model is sent it unless [`crate::Hooks::custom_message`] makes a message of it.
+    /// No model receives it unless [`crate::Hooks::custom_message`] makes a message of it.
     pub async fn append_custom(&self, kind: impl Into<String>, data: Value) -> Result<(), SessionError> {
         let kind = kind.into();
         self.ask(|reply| Operation::Custom { kind, data, reply }).await.unwrap_or(Err(SessionError::Closed))
@@ -247,7 +247,7 @@ impl Session {
 
     /// Compacts the context; cancels the current run first.
     ///
-    /// `wishes` are for the summary. False if there was nothing to compact.
+    /// `wishes` are for the summary. Returns false if there was nothing to compact.
     pub async fn compact(&self, wishes: impl Into<String>) -> Result<bool, SessionError> {
         let wishes = wishes.into();
         self.abort();
@@ -289,7 +289,7 @@ impl Session {
         self.inner.events.attach(sink, since).await
     }
 
-    /// Reports something beside the conversation ([`Event::is_status`]).
+    /// Reports an event outside the conversation ([`Event::is_status`]).
     ///
     /// Other events are dropped with a warning in the log.
     pub async fn report(&self, event: Event) {
@@ -307,7 +307,7 @@ impl Session {
 
     /// Cancels the current run, waits for its end, and ends the session.
     ///
-    /// False if it did not end within `deadline`; it is then left behind.
+    /// Returns false if it did not end within `deadline`; its task then continues.
     pub async fn close(&self, deadline: Duration) -> bool {
         self.abort();
         let ended = self.ask(|reply| Operation::Close { reply });
@@ -324,8 +324,8 @@ impl Session {
 
     async fn ask<T>(&self, operation: impl FnOnce(oneshot::Sender<T>) -> Operation) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        // Unbounded on purpose: operations are served in the order of this call, and with a bound, a sender
-        // waiting for room could be overtaken. Each caller waits for its reply, so callers bound the queue.
+        // The queue is unbounded on purpose: operations are served in the order of this call, and with a bound, a
+        // sender that waits for room could be overtaken. Each caller waits for its reply, so callers bound the queue.
         self.inner.operations.send(operation(reply)).ok()?;
         answer.await.ok()
     }

@@ -1,6 +1,6 @@
 //! The lines of a session file as values.
 //!
-//! Pure.
+//! The module is pure.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -75,7 +75,7 @@ pub enum EntryBody {
     /// A summary that replaces the messages before it.
     Compaction {
         summary: String,
-        /// The first entry that is kept; none is if this is the entry itself.
+        /// The first entry that is kept; if it is this entry itself, none is.
         first_kept: Option<String>,
         /// Estimated tokens before the compaction.
         tokens_before: u64,
@@ -249,7 +249,7 @@ impl EntryBody {
         })
     }
 
-    /// The message that a model is sent for the entry, if any.
+    /// The message that a model receives for the entry, if any.
     pub fn message(self, timestamp: u64) -> Option<Message> {
         Some(match self {
             EntryBody::Message(message) => *message,

@@ -1,6 +1,6 @@
 //! One session file, open for appending.
 //!
-//! Blocking, but short: an append is one small write.
+//! Its calls block, but only briefly: an append is one small write.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -97,17 +97,17 @@ impl SessionFile {
         self.append_entry("usage", json!({ "kind": kind, "usage": usage })).map(drop)
     }
 
-    /// Removes an entry from the context; no model is sent it any more.
+    /// Removes an entry from the context; no model receives it any more.
     pub(crate) fn append_omission(&mut self, target: &str) -> Result<(), StoreError> {
         self.append_entry("context_edit", json!({ "targetId": target, "replacement": null })).map(drop)
     }
 
-    /// Records data that no model is sent.
+    /// Records data that no model receives.
     pub fn append_custom(&mut self, id: &str, kind: &str, data: &Value) -> Result<(), StoreError> {
         self.append_as(id, "custom", json!({ "customType": kind, "data": data }))
     }
 
-    /// Records an entry that no model is sent.
+    /// Records an entry that no model receives.
     pub(crate) fn append_note(&mut self, kind: &str, fields: Value) -> Result<(), StoreError> {
         self.append_entry(kind, fields).map(drop)
     }
@@ -216,7 +216,7 @@ impl SessionFile {
     }
 }
 
-/// Hash of an id; two ids with one hash cause another id to be made.
+/// Hash of an id; a new id never has the hash of an existing one.
 pub(super) fn mark(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);

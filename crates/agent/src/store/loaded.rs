@@ -1,6 +1,6 @@
 //! Access to a loaded session file.
 //!
-//! Entries are known by their heads; bodies are parsed on demand. Pure.
+//! Entries are known by their heads; bodies are parsed on demand. The module is pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -102,7 +102,7 @@ pub fn parse(file: &str, text: String) -> Result<LoadedSession, String> {
 impl LoadedSession {
     fn read_entries(&mut self, from: usize) {
         let text = &self.text;
-        // Lines are seldom shorter, and memory that is not needed is not touched.
+        // Lines are seldom shorter, and the system provides no memory for unused capacity.
         let mut entries: Vec<Entry> = Vec::with_capacity(text.len() / 512);
         let mut whole: Vec<bool> = Vec::with_capacity(text.len() / 512);
         let mut lost: Vec<LostLine> = Vec::new();
@@ -150,7 +150,7 @@ impl LoadedSession {
 
     /// Indices of the entries by id; the later of two equal ids counts.
     ///
-    /// Built on first use, which continuing a session does not need.
+    /// The first use builds it; continuing a session does not need it.
     fn by_id(&self) -> &HashMap<String, usize> {
         self.by_id.get_or_init(|| {
             self.entries.iter().enumerate().map(|(place, entry)| (entry.id.clone(), place)).collect()
@@ -193,7 +193,7 @@ impl LoadedSession {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Selects an entry to continue from. False if it does not exist.
+    /// Selects an entry to continue from; returns false if it does not exist.
     pub fn select(&mut self, id: &str) -> bool {
         let Some(place) = self.find(id).and_then(|entry| self.by_id().get(&entry.id)).copied() else {
             return false;
@@ -246,7 +246,7 @@ impl LoadedSession {
         path
     }
 
-    /// The messages that a model is sent, from the root to the selected entry.
+    /// The messages that a model receives, from the root to the selected entry.
     pub fn context(&self) -> Vec<Message> {
         self.context_items().into_iter().map(|item| item.message).collect()
     }

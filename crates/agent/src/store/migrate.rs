@@ -1,7 +1,7 @@
-//! Migration of session files of versions 1 and 2 to version 3. Pure.
+//! Migration of session files of versions 1 and 2 to version 3.
 //!
-//! Version 1 has neither ids nor parents: each entry follows the one before, and a compaction names the first
-//! kept entry by index. Version 2 has a message role that became an entry type.
+//! The module is pure. Version 1 has neither ids nor parents: each entry follows the one before, and a
+//! compaction names the first kept entry by index. Version 2 has a message role that became an entry type.
 
 use serde_json::{Value, json};
 

@@ -54,7 +54,7 @@ impl ReplayModel {
             }
         }
         if !is_answered && answers.len() == before_last {
-            // There is no answer to replay for it.
+            // The last prompt has no answer to replay.
             prompts.pop();
         }
         let info = ModelInfo {

@@ -99,14 +99,16 @@ impl StoreError {
 }
 
 impl SessionStore {
-    /// The sessions in this state directory.
+    /// Creates the store of the sessions in this state directory.
     ///
     /// Values of secret environment variables, and strings that look like keys, are redacted in files.
     pub fn new(dir: StateDir) -> SessionStore {
         SessionStore { dir, sync: false, redactor: Arc::new(Redactor::from_env()) }
     }
 
-    /// Whether each entry is flushed to disk before the run continues; off by default.
+    /// Sets whether each entry is flushed to disk before the run continues.
+    ///
+    /// It is off by default.
     pub fn sync(self, sync: bool) -> SessionStore {
         SessionStore { sync, ..self }
     }
@@ -137,7 +139,7 @@ impl SessionStore {
             sync: self.sync,
             redactor: Arc::clone(&self.redactor),
             name: loaded.file.clone(),
-            // Ends a line cut by a crash, so that it stays the only unreadable one.
+            // The line break ends a line cut by a crash, so that it stays the only unreadable one.
             preamble: loaded.torn.then(|| "\n".to_owned()),
             last: loaded.leaf().map(|entry| entry.id.clone()),
             ids: loaded.entries.iter().map(|entry| mark(&entry.id)).collect(),
@@ -173,7 +175,7 @@ impl SessionStore {
     /// The files of all sessions, the oldest first.
     pub fn files(&self) -> Result<Vec<StoredFile>, StoreError> {
         let stored = |name: String| {
-            // Deleted meanwhile.
+            // The file may have been deleted meanwhile.
             let (modified_ms, size) = self.dir.stat(&name)?;
             Some(StoredFile { name, modified_ms, size })
         };

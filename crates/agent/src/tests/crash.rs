@@ -66,7 +66,7 @@ async fn once(random: u64) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Killed at this prompt or later: the pipe buffers further output.
+    // The child is killed at this prompt or later, since the pipe buffers further output.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let until = format!("done {}", random % 12);
     let mut done = 0;

@@ -147,7 +147,7 @@ async fn a_found_tool_is_in_all_later_requests() {
     let script = [
         call(&["finder"], "finder", "weather"),
         call(&["finder", "weather_report"], "weather_report", "x"),
-        // At most five at a time; the last of them can be called before it is sent to the model.
+        // A search adds at most five tools; the last of them can be called before it is sent to the model.
         call(&["finder", "weather_report"], "finder", "stock price"),
         call(&grown, "stock_price8", "x"),
         json!({"expect": offers(&grown), "text": "done"}),

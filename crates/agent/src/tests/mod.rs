@@ -200,7 +200,7 @@ fn show(event: &Event) -> String {
         Event::QueueUpdate { steering, follow_up } => format!("queue {steering} {follow_up}"),
         Event::AgentSettled { aborted } => format!("settled aborted={aborted}"),
         Event::Notice { .. } => "notice".to_owned(),
-        // Without the random part.
+        // The shown delay has no random part.
         Event::RetryStart { attempt, delay_ms, .. } => {
             let whole =
                 (0..6).map(|times| 2000 << times).find(|whole| (whole * 3 / 4..=*whole).contains(delay_ms));

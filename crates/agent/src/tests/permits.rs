@@ -110,7 +110,7 @@ async fn without_a_user_a_question_is_denied_in_the_outcome() {
     let asked = ask(Mode::Prompt, Unattended).await;
     assert!(asked.outcome.denied_unattended && asked.result.1, "{:?}", asked.result);
     assert_eq!(asked.calls_and_questions(), ["tool_start a", "ask", "answer", "tool_end a error"]);
-    assert_eq!(asked.outcome.final_text, "ok", "the model hears of it and goes on");
+    assert_eq!(asked.outcome.final_text, "ok", "the model receives the denial and continues");
 }
 
 #[tokio::test]
@@ -236,5 +236,5 @@ async fn commits_are_events_answers_and_checkpoints_are_entries() {
     use crate::store::EntryBody;
     assert_eq!(bodies[0], EntryBody::Checkpoint { name: "before it".to_owned() });
     assert!(matches!(&bodies[1], EntryBody::Permission { answer, .. } if answer == "once"), "{bodies:?}");
-    assert_eq!(loaded.context_items().len(), 6, "no model is sent them");
+    assert_eq!(loaded.context_items().len(), 6, "no model receives them");
 }

@@ -91,7 +91,7 @@ fn the_filter_knows_names_sources_and_servers() {
     let off = Filter { off: list("mcp"), enable: list("a"), ..Filter::default() };
     assert_eq!(left(off), ["read", "a"]);
     let both = Filter { enable: list("a"), disable: list("a"), ..Filter::default() };
-    assert_eq!(left(both), ["read", "b"], "what is disabled counts over what is enabled");
+    assert_eq!(left(both), ["read", "b"], "`disable` takes precedence over `enable`");
 }
 
 #[tokio::test]

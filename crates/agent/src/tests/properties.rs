@@ -180,7 +180,7 @@ async fn interleaved(plans: Vec<Vec<Do>>, answers: Vec<u8>) {
         .store(store.clone())
         .sink(events.clone())
         .build();
-    // No event reports what was before the first event.
+    // No event reports the state before the first event.
     let mut fold: SessionState = session.state().borrow().clone();
     let mut tasks = tokio::task::JoinSet::new();
     for (task, plan) in plans.into_iter().enumerate() {
@@ -191,7 +191,7 @@ async fn interleaved(plans: Vec<Vec<Do>>, answers: Vec<u8>) {
     }
     let messages = session.messages().await.unwrap();
     session.clear_queues().await;
-    // One more awaited event, so that all earlier ones are delivered.
+    // When this event is delivered, all earlier ones are.
     session.append(Message::user("last")).await.unwrap();
     let envelopes = events.envelopes.lock().clone();
     check_events(&envelopes);
@@ -277,7 +277,7 @@ async fn operations_are_ordered_by_call_not_by_poll() {
     let session = &running.session;
     let mut run = Box::pin(session.prompt("p"));
     assert!(futures_util::poll!(&mut run).is_pending());
-    // More than any bounded queue holds.
+    // These operations are more than any bounded queue holds.
     let mut asked: Vec<_> =
         (0..300).map(|at| Box::pin(session.append(Message::user(format!("{at}"))))).collect();
     for one in &mut asked {

@@ -467,7 +467,7 @@ async fn an_overflow_detected_by_counts_is_compacted() {
         let made = events.shown().iter().filter(|it| it.starts_with("compaction_start")).count();
         assert_eq!(made, 1, "{automatic}");
 
-        // No second compaction if the user compacted before the next turn.
+        // No second compaction follows if the user compacted before the next turn.
         let script = [text("1"), cut.clone(), text("a summary"), text("ok")];
         let (session, model, events) = start(&script, automatic);
         session.prompt(&*long("one")).await;

@@ -215,7 +215,7 @@ async fn a_hook_that_never_returns_does_not_delay_a_cancel() {
 
 #[test]
 fn a_cancel_ends_a_run_within_two_seconds() {
-    // Tools: the grace, then the waits for an aborted task, for the hook, and for stragglers.
+    // Tools take the grace period, then the waits for an aborted task, for the hook, and for stragglers.
     let tools = Limits::default().cancel_grace + Duration::from_millis(200 + 100 + 50);
     assert!(Limits::default().cancel_grace == Duration::from_millis(1200) && tools < Duration::from_secs(2));
 }
@@ -296,7 +296,7 @@ async fn every_pair_of_reasons_has_its_precedence() {
         (NoToolCalls, text("ok")),
     ];
     let others = [Aborted, Disconnected, TimeoutTotal];
-    // The order of the documentation, not of the type.
+    // This is the order of the documentation, not of the type.
     let order =
         [Aborted, Disconnected, Error, TimeoutTotal, TimeoutIdle, TurnLimit, TerminatedByTools, NoToolCalls];
     for (by_itself, answer) in own {
@@ -413,7 +413,7 @@ async fn hooks_and_listeners_have_the_token_of_the_run() {
 
 #[tokio::test]
 async fn calls_without_result_are_answered_in_the_next_request() {
-    // Sequential: the cancel comes during the first call, so the second gets no result.
+    // The calls are sequential: the cancel comes during the first call, so the second gets no result.
     let first = calls(&[call("a", "wait", json!({})), call("b", "wait", json!({}))]);
     let second = json!({"expect": {"messages": 5, "last_contains": ["on"]}, "text": "ok"});
     let limits = Limits { sequential_tools: true, ..Limits::default() };

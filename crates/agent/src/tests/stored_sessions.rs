@@ -282,7 +282,7 @@ async fn a_fork_inherits_entries_by_order_not_by_time() {
     kept.store.delete(&child).unwrap();
     assert!(matches!(kept.store.load(&child), Err(StoreError::NotFound { .. })));
     assert_eq!(said(&kept.store.load(&id).unwrap()).len(), 4, "the parent stays");
-    assert_eq!(said(&kept.store.load(&grandchild).unwrap()), ["first"], "and so does what came of it");
+    assert_eq!(said(&kept.store.load(&grandchild).unwrap()), ["first"], "the child's fork stays too");
 }
 
 #[tokio::test]
@@ -413,7 +413,7 @@ async fn a_result_takes_a_quarter_of_the_window_and_is_stored_whole() {
     assert!(session.close(DEADLINE).await);
     // A fork has its own copy.
     let fork = kept.store.fork(&kept.store.load(session.id()).unwrap(), None, "/p").unwrap();
-    // An empty id, as of an unset variable, or one letter deletes nothing.
+    // An empty id, as from an unset variable, or one letter deletes nothing.
     for short in ["", &session.id()[..1], &session.id()[..7]] {
         kept.store.delete(short).unwrap_err();
     }
@@ -445,7 +445,7 @@ async fn a_batch_takes_at_most_the_remaining_room() {
         let kept = test_store();
         let many: Vec<Value> = (0..40).map(|at| call(&format!("c{at}"), name, json!({}))).collect();
         let script = [calls(&many), text("ok")].map(|it| format!("{it}\n")).concat();
-        // 9,000 tokens before the compaction.
+        // The context has room for 9,000 tokens before the compaction.
         let compaction = crate::compaction::Limits { window: 12_000, ..crate::compaction::Limits::default() };
         let session = Session::builder(Arc::new(ScriptModel::parse("t", &script).unwrap()), tools.clone())
             .store(kept.store.clone())

@@ -25,7 +25,7 @@ async fn a_failed_response_runs_no_tool_and_reads_no_queue() {
     first["error"] = json!("it broke");
     let running = setup(&[first, text("after")]).tool(echo("t")).start();
     running.session.follow_up(Message::user("later")).await;
-    // Arrives while the model answers.
+    // The message arrives while the model answers.
     let steer = async {
         running.events.wait_for("start Assistant").await;
         running.session.steer(Message::user("change")).await;
@@ -171,8 +171,8 @@ async fn a_tool_that_panics_or_fails_never_ends_the_run() {
     ]);
     let (outcome, running) = setup(&[first, text("ok")]).tool(early).tool(late).tool(failing).run().await;
     let results = running.results(&outcome);
-    assert_eq!(results[0].0, "tool early failed by a defect: at once");
-    assert_eq!(results[1].0, "tool late failed by a defect: in the future");
+    assert_eq!(results[0].0, "tool early failed because of a defect: at once");
+    assert_eq!(results[1].0, "tool late failed because of a defect: in the future");
     assert_eq!(results[2], ("read it again".to_owned(), true));
     let Message::ToolResult(failed) = &outcome.messages[4] else { panic!("a result") };
     assert_eq!(failed.details, json!({"path": "a", "error": {"code": "stale_text"}}));
@@ -348,7 +348,7 @@ async fn hooks_block_replace_and_fail() {
     let expected = [
         ("Tool execution was blocked", true),
         ("the hook failed", true),
-        ("tool t failed by a defect: a defect of t", true),
+        ("tool t failed because of a defect: a defect of t", true),
         ("replaced", false),
         ("the second hook failed", true),
         ("{\"text\":\"plain\"}", false),

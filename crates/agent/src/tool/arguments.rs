@@ -118,7 +118,7 @@ fn coerce(root: &Value, schema: &Value, left: usize, value: &mut Value) {
     if let Some(named) = named(root, schema) {
         coerce(root, named, left, value);
     }
-    // Only the matching variant: another one would coerce to something else.
+    // Only the matching variant counts, since another one would coerce to something else.
     for word in ["anyOf", "oneOf"] {
         let mut schemas = schema[word].as_array().into_iter().flatten();
         if (value.is_object() || value.is_array())

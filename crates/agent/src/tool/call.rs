@@ -71,7 +71,7 @@ pub(crate) fn panicked(name: &str, panic: &(dyn Any + Send)) -> ToolResult {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     tracing::error!(tool = name, text, "a tool panicked");
-    let text = format!("tool {name} failed by a defect: {text}");
+    let text = format!("tool {name} failed because of a defect: {text}");
     ToolResult::error(ErrorCode::Internal, text)
 }
 

@@ -23,7 +23,7 @@ pub struct ToolCx {
     pub run: RunId,
     /// Owner of the processes that the call starts.
     ///
-    /// The run, or one id for successive calls outside a run.
+    /// It is the run, or one id for successive calls outside a run.
     pub starter: RunId,
     /// Fires when the call should stop what it started and return.
     pub cancel: CancellationToken,
@@ -186,7 +186,7 @@ impl ToolCx {
         }
     }
 
-    /// Reports something beside the conversation ([`Event::is_status`]).
+    /// Reports an event outside the conversation ([`Event::is_status`]).
     ///
     /// Other events are dropped with a warning in the log. See [`ToolCx::show_plan`].
     pub async fn report(&self, event: Event) {
@@ -210,7 +210,7 @@ impl ToolCx {
 
     /// Records an entry of this type in the session file, before the call's result.
     ///
-    /// No model is sent it. Ignored outside a session.
+    /// No model receives it. Outside a session, the call does nothing.
     pub fn keep(&self, kind: &'static str, fields: Value) {
         if let Updates::Events { .. } = &self.updates {
             self.gate.notes.push(kind, fields);
@@ -249,7 +249,7 @@ impl EventReporter {
         &self.call_id
     }
 
-    /// Reports something beside the conversation; see [`ToolCx::report`].
+    /// Reports an event outside the conversation; see [`ToolCx::report`].
     pub async fn report(&self, event: Event) {
         if !event.is_status() {
             tracing::warn!(?event, "dropped an event that a tool may not send");

@@ -18,7 +18,7 @@ pub use context::{EventReporter, GrantRequester, StandaloneCall, ToolCx};
 use crate::events::ToolError;
 use discovery::ToolSource;
 
-/// Something the model can call.
+/// An action that the model can call.
 pub trait Tool: Send + Sync {
     /// Name, description and parameters; the same bytes every time.
     fn definition(&self) -> &ToolDefinition;
@@ -58,7 +58,7 @@ pub trait Tool: Send + Sync {
 /// The way in which a model gets to know a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Known from the start of the session.
+    /// The model knows the tool from the start of the session.
     Start,
     /// The model learns of the tool by a search or a word of the first prompt.
     ///

@@ -1,4 +1,6 @@
-//! Estimates of the number of tokens in a message. Pure.
+//! Estimates of the number of tokens in a message.
+//!
+//! The module is pure.
 
 use llm::{Content, Message};
 

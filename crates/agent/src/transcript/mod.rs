@@ -100,7 +100,7 @@ impl Transcript {
 
     /// Estimated tokens of the next request.
     ///
-    /// The size that the newest answer reported, plus a quarter of the characters since.
+    /// It is the size that the newest answer reported, plus a quarter of the characters since.
     pub fn tokens(&self) -> u64 {
         let all = self.sums.last().copied().unwrap_or(0);
         match self.measured {
@@ -191,7 +191,7 @@ impl Transcript {
         }
     }
 
-    /// Records data that no model is sent; returns its id.
+    /// Records data that no model receives; returns its id.
     pub fn append_custom(&mut self, kind: &str, data: &Value) -> Result<String, StoreError> {
         let id = self.new_id();
         if let Some(file) = &mut self.file {

@@ -1,6 +1,7 @@
 //! The ranking of tools for a query.
 //!
-//! It is BM25 with the δ of BM25+, over one weighted term frequency. Pure and deterministic to the bit.
+//! It is BM25 with the δ of BM25+, over one weighted term frequency. It is pure, and deterministic
+//! to the bit.
 
 use std::collections::HashMap;
 
@@ -60,8 +61,7 @@ pub struct Match {
 #[derive(Debug, Default)]
 pub struct ToolIndex {
     names: Vec<String>,
-    /// Factor of each document: k1 × (1 − b + b × length
-    /// mean length).
+    /// Factor of each document: k1 × (1 − b + b × length / mean length).
     norms: Vec<f64>,
     postings: HashMap<String, Vec<Posting>>,
 }
@@ -112,7 +112,7 @@ impl ToolIndex {
 
     /// At most `limit` matching documents, the best first, equal scores by name.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Match> {
-        // In the order of the query, so that sums are deterministic.
+        // The words stay in the order of the query, so that sums are deterministic.
         let mut wanted: Vec<(String, f64)> = Vec::new();
         tokens::each_word(query, |token| match wanted.iter_mut().find(|(known, _)| known == token) {
             Some((_, times)) => *times += 1.0,

@@ -1,4 +1,6 @@
-//! Words of names and sentences, for search indexes. Pure.
+//! Words of names and sentences, for search indexes.
+//!
+//! The module is pure.
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_properties::CodePointMapData;
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn ascii_is_split_like_other_text() {
-        // Every text of six characters of these kinds.
+        // The loop builds every text of six characters of these kinds.
         let letters = ['a', 'b', 'A', 'B', '7', '_'];
         for number in 0..6_usize.pow(6) {
             let text: String = (0..6).map(|at| letters[number / 6_usize.pow(at) % 6]).collect();
