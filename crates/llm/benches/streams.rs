@@ -1,8 +1,9 @@
-//! The overhead of streaming: time to the first event, an event of a long stream, memory for large arguments,
-//! a hundred concurrent streams.
+//! Benchmark of the overhead of streaming.
 //!
-//! Run by `cargo xtask bench llm`, with a server in the same process that answers at once. Goals: 1 ms to the
-//! first event, 3 µs an event also for a million, memory in proportion, and no mixed-up text.
+//! It measures the time to the first event, an event of a long stream, the memory for large arguments, and a
+//! hundred concurrent streams. `cargo xtask bench llm` runs it, with a server in the same process that answers
+//! at once. The goals are 1 ms to the first event, 3 µs for each of a million events, memory in proportion to
+//! the arguments, and no text in the wrong stream.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]

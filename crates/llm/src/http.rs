@@ -1,5 +1,6 @@
-//! HTTP transport of all protocols: sends requests with timeouts and retries, and decodes the
-//! answer.
+//! HTTP transport of all protocols.
+//!
+//! It sends requests with timeouts and retries, and decodes the answer.
 //!
 //! Dropping the future cancels it; nothing outlives it. The first request creates the client, since
 //! that takes milliseconds. Redirects are not followed, so that a key goes only to its own address.
@@ -29,7 +30,7 @@ const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
 /// Maximum size of an error body, and maximum time to read it.
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_DEADLINE: Duration = Duration::from_secs(10);
-/// Maximum number of bytes that detect an answer's form, and of an excerpt.
+/// Maximum bytes from which an answer's form is detected, and of an excerpt.
 const HEAD_LIMIT: usize = 64 * 1024;
 const EXCERPT_LIMIT: usize = 4096;
 /// Maximum number of keys tried for one request.
@@ -247,7 +248,7 @@ impl Transport {
 
     fn client(&self, url: &str) -> Result<&reqwest::Client, RequestFailure> {
         let made = self.client.get_or_init(|| {
-            // `Err` means that another part of the process has installed one, which is equivalent.
+            // `Err` means that another part of the process has installed a provider, which is equivalent.
             rustls::crypto::ring::default_provider().install_default().ok();
             let builder = reqwest::Client::builder()
                 .user_agent(concat!("pilcrow/", env!("CARGO_PKG_VERSION")))
@@ -378,7 +379,8 @@ impl Transport {
         let encoding = header(&response, CONTENT_ENCODING);
         if encoding.split(',').any(|it| PACKED.contains(&it.trim())) {
             let provider = &self.provider;
-            let error = format!("{provider} answered in the encoding {encoding}, which was not requested");
+            let error =
+                format!("{provider} answered in the encoding {encoding}, which Pilcrow did not request");
             return Err(ModelError::new(ErrorKind::Provider, error));
         }
         let mut body = Body {
@@ -523,7 +525,7 @@ impl RequestFailure {
 fn status_words(status: StatusCode) -> String {
     match (status.as_u16(), status.canonical_reason()) {
         (_, Some(_)) => status.to_string(),
-        // This type is Anthropic's.
+        // Anthropic uses this status.
         (529, None) => "529 (overloaded)".to_owned(),
         (number, None) => number.to_string(),
     }
@@ -551,7 +553,7 @@ fn is_bad_key(status: StatusCode, body: &str) -> bool {
         StatusCode::UNAUTHORIZED => true,
         // Some providers use this status for quotas.
         StatusCode::FORBIDDEN => !is_quota_exhausted(body),
-        // Google's code for an unknown key.
+        // Google uses this code for an unknown key.
         StatusCode::BAD_REQUEST => body.contains("API_KEY_INVALID"),
         _ => false,
     }
@@ -565,7 +567,7 @@ fn answer_kind(status: StatusCode, body: &str) -> ErrorKind {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED | StatusCode::FORBIDDEN => {
             ErrorKind::RateLimit
         }
-        // Retryable; if retries are exhausted, the server is unavailable.
+        // Both are retryable; when no retry is left, the server counts as unavailable.
         StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => ErrorKind::Unavailable,
         status if status.is_server_error() => ErrorKind::Unavailable,
         _ => ErrorKind::Provider.refined(body),

@@ -1,6 +1,6 @@
-//! Port for keys that are resolved on use: rotating keys, or keys valid for minutes.
+//! Port for keys that are resolved on use.
 //!
-//! This crate does not know where keys are stored.
+//! Such keys rotate, or are valid for minutes. This crate does not know where keys are stored.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::secret::ApiKey;
 pub trait KeySource: Debug + Send + Sync {
     /// Returns the key for the next attempt; `None` if none is needed.
     ///
-    /// On `Err`, which has the reason, the request is not sent. Called before each attempt; dropped
-    /// if the request is cancelled.
+    /// The transport calls it before each attempt, and drops the future if the request is
+    /// cancelled. On `Err`, which has the reason, the transport does not send the request.
     fn key(&self) -> BoxFuture<'_, Result<Option<ApiKey>, KeyError>>;
 
     /// Records that the provider rejected this key.

@@ -1,4 +1,4 @@
-//! Models: messages, the [`Model`] port, streaming, wire protocols, and a scripted model.
+//! Models: the [`Model`] port, messages, streams, protocols, a scripted model.
 //!
 //! This crate knows no tool, session or file: callers pass in scripts and keys. A model's stream
 //! never fails with `Err`; it ends with a final message whose stop reason reports the failure.

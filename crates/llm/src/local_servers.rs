@@ -1,6 +1,6 @@
 //! Finds servers on this machine that speak OpenAI's protocol.
 //!
-//! Only loopback addresses are asked, without a proxy and without a key.
+//! It asks only loopback addresses, without a proxy and without a key.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub async fn local_models(base_url: &str, deadline: Duration) -> Option<Vec<Stri
 }
 
 async fn ask(base_url: &str) -> Option<Vec<String>> {
-    // `Err` means that another part of the process has installed one, which is equivalent.
+    // `Err` means that another part of the process has installed a provider, which is equivalent.
     rustls::crypto::ring::default_provider().install_default().ok();
     let client =
         reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().ok()?;

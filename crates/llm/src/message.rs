@@ -255,7 +255,7 @@ impl ModelError {
 impl ErrorKind {
     /// The kind of an error code: an HTTP status as a number or digits, or a word.
     ///
-    /// [`ErrorKind::Provider`] if the code is unknown. Pure.
+    /// It is [`ErrorKind::Provider`] if the code is unknown.
     pub(crate) fn of_code(code: &Value) -> ErrorKind {
         let status = code.as_u64().or_else(|| code.as_str()?.parse().ok());
         match (status, code.as_str().unwrap_or_default()) {
@@ -277,7 +277,7 @@ impl ErrorKind {
         }
     }
 
-    /// A more specific kind derived from the provider's message, else `self`. Pure.
+    /// A more specific kind derived from the provider's message, else `self`.
     pub(crate) fn refined(self, words: &str) -> ErrorKind {
         const UNAVAILABLE: [&str; 5] = [
             "overloaded",
@@ -302,7 +302,7 @@ impl ErrorKind {
 }
 
 impl Usage {
-    /// The usage with `total_tokens` set to the sum of the four.
+    /// The usage with `total_tokens` set to the sum of the four counts.
     pub(crate) fn summed(self) -> Usage {
         let parts = [self.input, self.output, self.cache_read, self.cache_write];
         Usage { total_tokens: parts.into_iter().fold(0, u64::saturating_add), ..self }
@@ -383,7 +383,7 @@ impl AssistantMessage {
 
     /// Marks the usage of an answer that broke off before its tokens were reported.
     ///
-    /// `has_begun` if generation had begun, even if nothing of it arrived.
+    /// `has_begun` says whether generation had begun, even if nothing of it arrived.
     pub(crate) fn note_cut(&mut self, has_begun: bool) {
         self.usage.uncounted = self.usage.cost.is_none() && (has_begun || !self.content.is_empty());
     }

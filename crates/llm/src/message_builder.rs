@@ -1,6 +1,7 @@
-//! Builds a message from its stream events, so that decoders, streams and surfaces agree on partial messages.
+//! Builder of a message from its stream events.
 //!
-//! Pure; costs are linear in the deltas.
+//! Decoders, streams and surfaces share it, so that they agree on partial messages. It is pure, and
+//! its cost is linear in the deltas.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! The port to a model.
 //!
-//! Knows nothing of tools' effects or of stored transcripts.
+//! It knows nothing of tools' effects or of stored transcripts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ pub struct Request {
     pub system: String,
     /// The transcript, oldest first.
     ///
-    /// Protocols repair what a provider would reject ([`crate::transcript::repair`]). Shared, so that a long
-    /// one is not copied for each request.
+    /// Protocols repair what a provider would reject ([`crate::transcript::repair`]). The list is shared, so
+    /// that a long one is not copied for each request.
     pub messages: Arc<Vec<Message>>,
     /// The tools, in a fixed order so that providers' caches stay valid.
     pub tools: Vec<ToolDefinition>,
@@ -89,7 +89,9 @@ pub struct Request {
 
 /// Observer of a request and its answer; called only by models behind a network.
 pub trait RequestObserver: Send + Sync {
-    /// Receives the request's body; a returned body replaces it. Awaited.
+    /// Receives the request's body; a returned body replaces it.
+    ///
+    /// The request waits for the future.
     fn payload<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Option<Value>>;
 
     /// Receives the status and headers of each answer, names in lower case.

@@ -63,7 +63,7 @@ pub enum ToolChoice {
     Any,
     /// The model calls no tool, although tools are sent.
     None,
-    /// The tool of this name.
+    /// The model must call the tool of this name.
     Tool(String),
 }
 

@@ -1,4 +1,6 @@
-//! Detects requests longer than the model's window, by errors or by counts. Pure.
+//! Detects requests longer than the model's window, by errors or by counts.
+//!
+//! The module is pure.
 
 use crate::message::{AssistantMessage, ErrorKind, StopReason};
 

@@ -24,7 +24,7 @@ impl PartialJson {
     /// The value so far.
     ///
     /// Unfinished strings are included; members without a value, unfinished numbers and words are not. `None`
-    /// if no value has begun. Linear in the size of the text.
+    /// if no value has begun. The time is linear in the size of the text.
     pub fn value(&self) -> Option<Value> {
         let bytes = self.text.as_bytes();
         // The brackets to close, and the last place at which closing them gives JSON.
@@ -77,7 +77,7 @@ impl PartialJson {
 
 /// The place after the string that begins at `at`, and whether it is closed.
 ///
-/// Without its end, the place before an incomplete escape.
+/// An unclosed string ends before an incomplete escape.
 fn string_end(bytes: &[u8], mut at: usize) -> (usize, bool) {
     while let Some(byte) = bytes.get(at) {
         let length = match byte {
@@ -114,7 +114,7 @@ pub(crate) fn parse_repaired(text: &str) -> Result<Value, serde_json::Error> {
     parse(text, false)
 }
 
-/// [`parse_repaired`] that keeps half a surrogate pair at the edge of a string.
+/// Parses like [`parse_repaired`], but keeps half a surrogate pair at an edge.
 ///
 /// See [`crate::surrogates`].
 pub(crate) fn parse_piece(text: &str) -> Result<Value, serde_json::Error> {

@@ -22,7 +22,7 @@ pub struct RemoteModel {
 }
 
 impl RemoteModel {
-    /// Creates the model at this endpoint. Does nothing yet.
+    /// Creates the model at this endpoint, without a connection.
     pub fn new(protocol: Arc<dyn Protocol>, endpoint: Endpoint) -> RemoteModel {
         let info = ModelInfo {
             provider: endpoint.provider.clone(),

@@ -1,7 +1,7 @@
-//! Detection of an answer's form by its first bytes. Pure.
+//! Detection of an answer's form by its first bytes.
 //!
-//! The content type is unreliable: servers and gateways send event streams as JSON or web pages,
-//! and errors as event streams.
+//! The module is pure. The content type is unreliable: servers and gateways send event streams as JSON
+//! or web pages, and errors as event streams.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseForm {

@@ -1,4 +1,6 @@
-//! Decision whether and when a request that does not stream yet is retried. Pure.
+//! Decision whether and when a request that does not stream yet is retried.
+//!
+//! The module is pure.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -23,7 +25,7 @@ impl Default for RetryPolicy {
 
 /// A random number from 0 to 1, so that clients do not retry simultaneously.
 ///
-/// The clock is no source, because its resolution is too coarse on some systems.
+/// It does not come from the clock, whose resolution is too coarse on some systems.
 #[must_use]
 pub fn random() -> f64 {
     let bits = RandomState::new().hash_one(0_u8);

@@ -1,8 +1,8 @@
-//! A model that answers from a script (`docs/formats/script.md`), for tests, bug reports and
-//! demonstrations.
+//! A model that answers from a script, for tests, bug reports and demonstrations.
 //!
-//! Callers pass in the text; this module opens no file. An answer may state expectations about the
-//! request; an unmet one ends the response with an error, and with it the run.
+//! `docs/formats/script.md` has the format. Callers pass in the text; this module opens no file. An
+//! answer may state expectations about the request; an unmet one ends the response, and with it the
+//! run, with an error.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -208,7 +208,7 @@ impl ScriptModel {
             let found = request.messages.iter().rev().find_map(|message| capture.find(&message.text()));
             let Some(found) = found else {
                 return Err(format!(
-                    "line {} of the script: nothing between {:?} and {:?} in any message, to capture as {name}",
+                    "line {} of the script: no message has text between {:?} and {:?} to capture as {name}",
                     answer.line, capture.after, capture.before
                 ));
             };
@@ -237,7 +237,7 @@ impl Expect {
         }
         if let Some(role) = &self.last_role {
             let found = last.map_or("nothing", Message::role);
-            require(role == found, || format!("the last message is of {found}, expected {role}"))?;
+            require(role == found, || format!("the last message is from {found}, expected {role}"))?;
         }
         for words in &self.last_contains {
             require(text.contains(words), || format!("the last message lacks {words:?}; it is {text:?}"))?;
@@ -248,7 +248,8 @@ impl Expect {
         if let Some(expected) = self.last_is_error {
             let is_error = matches!(last, Some(Message::ToolResult(result)) if result.is_error);
             require(is_error == expected, || {
-                format!("whether the last message is an error result is {is_error}; it is {text:?}")
+                let found = if is_error { "an" } else { "no" };
+                format!("the last message is {found} error result; its text is {text:?}")
             })?;
         }
         if let Some(count) = self.messages {

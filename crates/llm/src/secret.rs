@@ -1,6 +1,6 @@
-//! A key that cannot be printed accidentally: no `Display`, an empty `Debug`, no serialization.
+//! A key that cannot be printed accidentally.
 //!
-//! Only the HTTP transport reads it.
+//! It has no `Display`, an empty `Debug` and no serialization. Only the HTTP transport reads it.
 
 use std::fmt;
 

@@ -43,7 +43,7 @@ impl AwsCredentials {
 impl Signing {
     /// The headers that sign a POST of `body` to `url` at `now`.
     ///
-    /// The signature covers host, content type and body. Pure.
+    /// The signature covers host, content type and body.
     pub(crate) fn headers(
         &self,
         url: &str,

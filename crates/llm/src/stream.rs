@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::message::{AssistantMessage, Content, ErrorKind, ModelError, ToolCall};
 use crate::message_builder::MessageBuilder;
 
-/// Number of unread events from which deltas are joined.
+/// Number of unread events at which the queue begins to join deltas.
 const QUEUE: usize = 256;
 
 /// One step of a response.
@@ -221,7 +221,7 @@ impl FinalMessage {
         let waited = self.result.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match waited {
             Some(message) => message,
-            // Unreachable: the sender lives in `shared`, which this holds.
+            // This is unreachable: the sender lives in `shared`, which this holds.
             None => Arc::new(self.shared.lock().builder.ended(None)),
         }
     }
@@ -258,7 +258,7 @@ impl Shared {
         let mut state = self.lock();
         if state.ended {
             drop(state);
-            tracing::debug!(?event, "dropped what a model sent after its final event");
+            tracing::debug!(?event, "dropped an event that a model sent after its final one");
             return;
         }
         state.builder.apply(&event);

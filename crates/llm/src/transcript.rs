@@ -1,4 +1,6 @@
-//! Repair of a transcript so that providers accept it. Pure and idempotent.
+//! Repair of a transcript so that providers accept it.
+//!
+//! The repair is pure and idempotent.
 
 use std::collections::{HashMap, HashSet};
 

@@ -22,7 +22,7 @@ pub(super) struct Blocks {
     ended: bool,
 }
 
-/// The state of an open block beside its streamed text.
+/// The state of an open block, apart from its streamed text.
 enum Open {
     Text { signature: Option<String> },
     Thinking { signature: Option<String>, redacted: bool },

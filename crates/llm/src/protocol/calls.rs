@@ -1,4 +1,6 @@
-//! Assembly of tool calls from pieces without a reliable index, as in chat completions.
+//! Assembly of tool calls from the pieces that chat completions stream.
+//!
+//! The index of a piece is not reliable.
 
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
-//! Framing of streamed chat completions: chunk events with a delta, a finish reason, and `[DONE]`.
+//! Framing of streamed chat completions.
 //!
-//! The content of a chunk depends on the [`Dialect`]. Usage may come after the finish reason, so
+//! The events are chunks with a delta, a finish reason, and `[DONE]`. The content of a chunk
+//! depends on the [`Dialect`]. Usage may come after the finish reason, so
 //! the message ends at `[DONE]` or at the end of the bytes. Events that are not JSON objects are
 //! skipped.
 

@@ -1,4 +1,4 @@
-//! Claude's thinking options, wherever it is served: a word or a token budget.
+//! Claude's thinking options at every provider: a word or a token budget.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::protocol::is_own;
 
 /// Minimum thinking budget that is accepted.
 const LEAST_BUDGET: u64 = 1024;
-/// Tokens left for the answer beside the thinking budget.
+/// Tokens left for the answer in addition to the thinking budget.
 const ANSWER: u64 = 1024;
 
 /// Maximum number of blocks before a cache mark in which a prefix is searched.

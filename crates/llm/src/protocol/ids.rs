@@ -1,4 +1,6 @@
-//! Tool call ids in the form a protocol accepts, the same for a call and its result.
+//! Tool call ids in the form that a protocol accepts.
+//!
+//! A call and its result have the same id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Rule {
     /// Minimum and maximum length in bytes.
     length: (usize, usize),
-    /// Whether `_` and `-` are accepted beside letters and digits.
+    /// Whether `_` and `-` are accepted in addition to letters and digits.
     signs: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::model::Request;
 const IMAGE: usize = 4800;
 /// Tokens reserved in addition to the estimated input.
 const MARGIN: u64 = 4096;
-/// Below this room, the margin shrinks before the answer does.
+/// Room below which the margin shrinks before the answer does.
 const ROOM: u64 = 32_768;
 
 /// The output tokens to request.

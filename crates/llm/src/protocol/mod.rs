@@ -128,8 +128,8 @@ impl HttpRequest {
 
 /// Decodes a response's bytes into events.
 ///
-/// Pure: the same bytes give the same events apart from times, however they are split. Nothing follows a
-/// final event.
+/// It is pure: the same bytes give the same events apart from times, however they are split. Nothing
+/// follows a final event.
 pub trait Decoder: Send {
     /// Decodes the next bytes of an event stream.
     fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent>;
@@ -216,7 +216,7 @@ fn visible<'a>(endpoint: &Endpoint, content: &'a [Content], note: &'a str) -> Ve
     let mut pieces = Vec::new();
     for block in content {
         match block {
-            // Many providers reject it, and it has no meaning.
+            // Many providers reject blank text, which has no meaning.
             Content::Text { text, .. } if text.trim().is_empty() => {}
             Content::Text { text, .. } => pieces.push(Piece::Text(text)),
             Content::Image { data, mime_type } if endpoint.images => {

@@ -2,8 +2,8 @@
 //!
 //! Lines end in `\n`, `\r\n` or a lone `\r`. Comments, `id` and `retry` are dropped, a byte order mark is
 //! skipped, and invalid UTF-8 becomes U+FFFD. An event cut by the end of the input is dropped, as the
-//! standard says. Linear in the bytes, unlike the crate `eventsource-stream`, which copies unread bytes for
-//! each line.
+//! standard says. The time is linear in the bytes, unlike that of the crate `eventsource-stream`, which
+//! copies unread bytes for each line.
 
 use crate::message::{ErrorKind, ModelError};
 

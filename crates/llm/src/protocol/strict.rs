@@ -1,8 +1,8 @@
-//! Conversion of schemas to the subset for constrained arguments (`strict`), with every object
-//! closed.
+//! Conversion of schemas to the subset for constrained arguments (`strict`).
 //!
-//! OpenAI requires every property, and optional ones accept null. Claude allows optional ones, but
-//! limits their number per request. A schema that cannot be converted is not constrained.
+//! Every object is closed. OpenAI requires every property, and optional ones accept null. Claude
+//! allows optional ones, but limits their number per request. A schema that cannot be converted is
+//! not constrained.
 
 use serde_json::{Map, Value, json};
 
@@ -80,8 +80,8 @@ impl Weight {
 
 /// The choice of the tools of a request that are constrained.
 ///
-/// As many as the provider supports, in request order, so that later tools do not affect earlier
-/// ones.
+/// It takes as many as the provider supports, in request order, so that later tools do not affect
+/// earlier ones.
 pub(super) struct Strict {
     rules: Rules,
     /// Remaining capacity; `None` if tools are not constrained.

@@ -1,4 +1,4 @@
-//! One conversation in every protocol, and transcripts with messages of other models.
+//! A conversation in every protocol, and transcripts with other models' messages.
 //!
 //! The exact requests are in `tests/golden/requests`, which `UPDATE_EXPECT=1` rewrites.
 

@@ -1,7 +1,7 @@
 //! Requests checked against the providers' published types.
 //!
-//! The types are those of their SDK packages, and Amazon's service model. Slow: `cargo xtask setup`
-//! installs the packages.
+//! The types are those of their SDK packages, and Amazon's service model. The test is slow;
+//! `cargo xtask setup` installs the packages.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

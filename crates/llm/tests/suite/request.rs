@@ -1,4 +1,6 @@
-//! Requests of chat completions: one conversation with every kind of content, and servers' deviations.
+//! Requests of chat completions.
+//!
+//! They are one conversation with every kind of content, and servers' deviations.
 
 use llm::protocol::openai_completions::OpenAiCompletions;
 use llm::protocol::{HttpRequest, Protocol as _};

@@ -78,8 +78,8 @@ async fn an_unmet_expectation_names_its_line() {
     expect![[r#"
         line 2 of the script: the last message lacks "tag"; it is "hello"
         line 2 of the script: the last message has "hello"; it is "hello"
-        line 2 of the script: the last message is of user, expected toolResult
-        line 2 of the script: whether the last message is an error result is false; it is "hello"
+        line 2 of the script: the last message is from user, expected toolResult
+        line 2 of the script: the last message is no error result; its text is "hello"
         line 2 of the script: the request has 1 messages, expected 2
         line 2 of the script: the tools are ["read"], expected ["read", "edit"]
         line 2 of the script: the tools lack edit; they are ["read"]
@@ -104,7 +104,7 @@ async fn captured_text_can_be_used_later() {
     assert_eq!(ask(&model, &["[a.py#OLD1]", "[a.py#3F2A] text"]).await.text(), "saw 3F2A");
     let call = ask(&model, &["go"]).await;
     assert_eq!(call.tool_calls().next().unwrap().arguments["l"], json!(["3F2A!"]));
-    expect![[r#"line 3 of the script: nothing between "<<" and ">>" in any message, to capture as none"#]]
+    expect![[r#"line 3 of the script: no message has text between "<<" and ">>" to capture as none"#]]
         .assert_eq(&ask(&model, &["go"]).await.error_message.unwrap());
 }
 

@@ -15,9 +15,9 @@ use crate::stream::StreamEvent;
 pub(super) struct MessagesDecoder {
     sse: SseDecoder,
     blocks: Blocks,
-    /// Content indices by the provider's.
+    /// Content indices by the provider's index.
     indices: HashMap<u64, usize>,
-    /// Ids of the calls begun, by the provider's index.
+    /// Ids of the calls that began, by the provider's index.
     calls: HashMap<u64, String>,
     stop: Option<Result<StopReason, String>>,
     started: bool,
@@ -130,7 +130,7 @@ impl MessagesDecoder {
                 }
                 begun
             }
-            // Skips server-side tools and unknown blocks.
+            // The decoder skips server-side tools and unknown blocks.
             _ => return,
         };
         self.indices.insert(index, begun);

@@ -1,4 +1,6 @@
-//! Encodes a request for messages. Pure and deterministic.
+//! Encodes a request for messages.
+//!
+//! The encoder is pure and deterministic.
 
 use serde_json::{Map, Value, json};
 

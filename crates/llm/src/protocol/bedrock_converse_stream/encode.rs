@@ -1,6 +1,6 @@
 //! Encoder of a request for `ConverseStream`.
 //!
-//! Pure and deterministic; the transport signs the request.
+//! The encoder is pure and deterministic; the transport signs the request.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};

@@ -1,7 +1,8 @@
-//! Amazon Bedrock's `ConverseStream` (`POST /model/MODEL/converse-stream`), for all its models.
+//! Amazon Bedrock's `ConverseStream`, for all its models.
 //!
-//! A key is sent as a bearer token; without one the request is signed with the endpoint's
-//! [`crate::AwsCredentials`]. `aws-smithy-eventstream` parses the binary frames.
+//! The request is `POST /model/MODEL/converse-stream`. It has a key as a bearer token; without a key, the
+//! transport signs it with the endpoint's [`crate::AwsCredentials`]. `aws-smithy-eventstream` parses the
+//! binary frames.
 
 mod decode;
 mod encode;

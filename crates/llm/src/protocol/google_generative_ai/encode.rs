@@ -1,4 +1,6 @@
-//! Encoder of a request for `streamGenerateContent`. Pure and deterministic.
+//! Encodes a request for `streamGenerateContent`.
+//!
+//! The encoder is pure and deterministic.
 
 use std::collections::HashMap;
 

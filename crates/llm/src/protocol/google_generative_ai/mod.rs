@@ -1,4 +1,6 @@
-//! Google's generative language API (`POST /models/MODEL:streamGenerateContent`), which serves Gemini.
+//! Google's generative language API, which serves Gemini.
+//!
+//! The request is `POST /models/MODEL:streamGenerateContent`.
 
 pub(super) mod decode;
 pub(super) mod encode;

@@ -45,7 +45,7 @@ impl Mistral {
                     blocks.sign(index, signature, false);
                 }
             }
-            // Skips references and unknown parts.
+            // The decoder skips references and unknown parts.
             _ => {}
         }
     }

@@ -1,4 +1,6 @@
-//! Encodes a request for Mistral's chat completions. Pure and deterministic.
+//! Encodes a request for Mistral's chat completions.
+//!
+//! The encoder is pure and deterministic.
 
 use serde_json::{Map, Value, json};
 
@@ -64,7 +66,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     let mut http =
         HttpRequest::new(endpoint, request, "chat/completions", Auth::bearer(), Value::Object(body));
     if cached {
-        // Routes the requests of a conversation to its cache.
+        // The header routes the requests of a conversation to its cache.
         http.headers.push(("x-affinity".to_owned(), request.session_id.clone()));
     }
     Ok(HttpRequest { thinking, ..http })

@@ -1,7 +1,7 @@
 //! `reasoning_details` of OpenRouter and compatible servers.
 //!
-//! A list of texts, summaries and encrypted parts, streamed in pieces, which goes back complete and in order
-//! with its message.
+//! They are texts, summaries and encrypted parts, streamed in pieces. The complete list goes back with its
+//! message, in order.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl Details {
                 other => *other = Value::from(more),
             }
         }
-        // A signature comes last, an id may come late.
+        // A signature comes last, and an id may come late.
         for (name, value) in piece.as_object().into_iter().flatten() {
             if name != field && !value.is_null() && part.get(name).is_none_or(Value::is_null) {
                 part[name] = value.clone();

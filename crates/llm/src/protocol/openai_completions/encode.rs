@@ -1,4 +1,6 @@
-//! Encodes a request for chat completions. Pure and deterministic.
+//! Encodes a request for chat completions.
+//!
+//! The encoder is pure and deterministic.
 
 use serde_json::{Map, Value, json};
 
@@ -136,8 +138,8 @@ fn messages(endpoint: &Endpoint, system: &str, transcript: &[Message], placed: &
 
 /// Appends the tools and images that results of a batch introduced.
 ///
-/// Tools are in a message without text as in Moonshot, and images in a user message, since a result
-/// accepts only text.
+/// Tools go into a message without text, as Moonshot expects, and images into a user message, since
+/// a result accepts only text.
 fn attach(found: &mut Vec<Value>, pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
     if !found.is_empty() {
         out.push(json!({ "role": "system", "tools": std::mem::take(found) }));

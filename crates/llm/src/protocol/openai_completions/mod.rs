@@ -1,7 +1,7 @@
-//! OpenAI's chat completions (`POST /chat/completions`, streamed) and compatible servers.
+//! OpenAI's chat completions and compatible servers.
 //!
-//! These are llama.cpp, Ollama, LM Studio, vLLM and many hosts. [`crate::Compat`] has their
-//! deviations.
+//! The request is `POST /chat/completions`, streamed. The servers are llama.cpp, Ollama, LM Studio,
+//! vLLM and many hosts. [`crate::Compat`] has their deviations.
 
 mod decode;
 mod details;

@@ -17,7 +17,7 @@ use crate::stream::StreamEvent;
 pub(in crate::protocol) struct ResponsesDecoder {
     sse: SseDecoder,
     blocks: Blocks,
-    /// Content indices of open items, by the provider's.
+    /// Open items, by the provider's number.
     items: HashMap<u64, Item>,
     /// Whether encrypted reasoning may come only at the end of the response.
     late: bool,
@@ -58,7 +58,7 @@ impl ResponsesDecoder {
 
     /// Keeps reasoning open until the end of the response.
     ///
-    /// Used for servers that send encrypted reasoning there.
+    /// Some servers send encrypted reasoning only there.
     pub(crate) fn with_late_reasoning(self) -> ResponsesDecoder {
         ResponsesDecoder { late: true, ..self }
     }
@@ -184,7 +184,7 @@ impl ResponsesDecoder {
                 }
                 self.blocks.end_block(index, None);
             }
-            // Skips server-side tools and unknown items.
+            // The decoder skips server-side tools and unknown items.
             _ => {}
         }
         self.items.remove(&number);

@@ -1,4 +1,6 @@
-//! Encodes a request for responses. Pure and deterministic.
+//! Encodes a request for responses.
+//!
+//! The encoder is pure and deterministic.
 
 use serde_json::{Map, Value, json};
 
