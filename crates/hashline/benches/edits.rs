@@ -1,12 +1,12 @@
 //! Time of one edit with one hunk, from the patch as text to the plan.
 //!
-//! Run by `cargo xtask bench hashline`; `cargo bench -p hashline --bench edits -- "rs, warm" 20000` measures
-//! only figures with these words in their names, and these sizes. Figures only, no assertions. *plain* is the
+//! `cargo xtask bench hashline` runs it; `cargo bench -p hashline --bench edits -- "rs, warm" 20000` measures
+//! only figures with these words in their names, and these sizes. It makes no assertions. *plain* is the
 //! engine alone, including parsing of the patch, with the text recorded before; *fresh* means that nothing
-//! changed since, *stale* that five places did, far from the edit and unrecorded. The syntax check of a
-//! language: *warm* has the tree of the edited text, *full* parses it first, *window* parses the lines around
-//! the edit. *cold* adds what a process with one edit does besides: recording the text. Not measured: files,
-//! JSON, process start.
+//! changed since, *stale* that five places did, far from the edit and unrecorded. The other figures include
+//! the syntax check of a language: *warm* has the tree of the edited text, *full* parses it first, *window*
+//! parses the lines around the edit. *cold* also records the text, as a process with one edit does. Files,
+//! JSON and the start of the process are not measured.
 //!
 //! Times are processor times where the system reports them (Linux), which excludes other programs' work.
 
@@ -24,7 +24,7 @@ use text::TextEdit;
 
 const SIZES: [usize; 4] = [200, 2_000, 20_000, 200_000];
 const LANGUAGES: [&str; 3] = ["ts", "rs", "py"];
-/// Maximum time of a figure; fewer turns if it takes longer.
+/// Maximum time of a figure; a slow one gets fewer turns.
 const BUDGET: Duration = Duration::from_secs(2);
 const TURNS: usize = 300;
 const FEWEST: usize = 7;
@@ -142,7 +142,7 @@ fn drifted(text: &str) -> String {
 
 /// The thread's processor time since an arbitrary moment, or a clock's time.
 fn now() -> Duration {
-    // The system counts time up to the last switch at the next switch.
+    // The system updates the processor time when it switches threads.
     std::thread::yield_now();
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = stat.and_then(|stat| stat.split(' ').next()?.parse().ok());

@@ -1,7 +1,7 @@
-//! The value of line checks and earlier versions, by thousands of edits with stale numbers.
+//! The value of line checks and earlier versions, by edits with stale numbers.
 //!
-//! Run by `cargo xtask bench hashline`. Figures only; the same with few files is a test. Real files of 50 to
-//! 10,000 lines come from cargo's registry and this project.
+//! `cargo xtask bench hashline` runs it and prints figures; a test does the same with few files. Real files of
+//! 50 to 10,000 lines come from cargo's registry and this project.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 

@@ -6,8 +6,8 @@
 //! edits of the *current* text, or refuses it with everything needed to try again. **It never makes
 //! a silent wrong edit**: if two readings are possible, it refuses and shows the lines.
 //!
-//! Pure: text in, plan out; no files, no clock, no async. It never matches by similarity, and parses
-//! source code only through the port [`Syntax`].
+//! The crate is pure: it turns texts into plans, without files, clock or async. It never matches by
+//! similarity, and parses source code only through the port [`Syntax`].
 //!
 //! # Overview
 //!

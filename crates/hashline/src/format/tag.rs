@@ -11,8 +11,8 @@ use serde::{Serialize, Serializer};
 ///
 /// The version is in a [`SnapshotStore`](crate::SnapshotStore).
 ///
-/// The digits are the low 16 bits, or all 32, of the text's xxHash32. Printed in upper case, read
-/// in either case, serialized as the string.
+/// The digits are the low 16 bits, or all 32, of the text's xxHash32. They are printed in upper
+/// case, read in either case, and serialized as the string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tag {
     value: u32,

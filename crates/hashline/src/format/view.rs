@@ -19,8 +19,7 @@ pub enum Dialect {
     Put,
     /// The arrow dialect: `¶PATH#3f2a`, `12..14:`, rows `12:text`.
     Arrow,
-    /// The json dialect: edits `{"op": "replace", "pos": "12#KQ", …}` of a `path`; rows
-    /// `12#KQ:text`.
+    /// The json dialect: `{"op": "replace", "pos": "12#KQ", …}`, rows `12#KQ:text`.
     Json,
 }
 
@@ -69,7 +68,7 @@ impl Serialize for Dialect {
 
 /// Form in which lines are shown.
 ///
-/// Set by `hashline.dialect` and `hashline.line_checks`.
+/// The settings `hashline.dialect` and `hashline.line_checks` select it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     /// The dialect that the model is taught.

@@ -85,7 +85,7 @@ impl Alignment {
 
     /// The fate of one of several lines that are close to each other.
     ///
-    /// Valid for the lines `first - 1` to `last + 1` and all lines between the same cuts.
+    /// It is valid for the lines `first - 1` to `last + 1` and all lines between the same cuts.
     pub(crate) fn fate(&mut self, near: (usize, usize), line: usize) -> Fate {
         if line == 0 || line > self.old.len() {
             return Fate::Unsure;
@@ -117,7 +117,7 @@ impl Alignment {
         nearest(&self.landmarks().all, from, to)
     }
 
-    /// [`beside_once`](Self::beside_once) for lines that keep their order.
+    /// Returns [`beside_once`](Self::beside_once) for lines that keep their order.
     ///
     /// They keep it whatever else moved.
     pub(crate) fn beside_cuts(&mut self, from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
@@ -130,7 +130,7 @@ impl Alignment {
 
     /// Aligns the piece around the lines, between the nearest cuts that leave a margin.
     ///
-    /// If that is everything or too much work, a margin of one line must do.
+    /// If that is everything or too much work, the margin is one line.
     fn cut(&mut self, near: (usize, usize)) {
         let (first, last) = near;
         let (from, to) = (first.saturating_sub(MARGIN), last + MARGIN);
@@ -157,7 +157,7 @@ impl Alignment {
             let passes = Passes::new(&old[a.clone()], &new[b.clone()], budget(old, new))?;
             Some((a, b, passes))
         });
-        // Without passes it holds no line, so that another place is tried again.
+        // A piece without passes is empty, so that the next place is tried again.
         let (old, new, passes) = found.map_or((0..0, 0..0, None), |(a, b, passes)| (a, b, Some(passes)));
         self.piece = Some(Piece { near, old, new, passes });
     }

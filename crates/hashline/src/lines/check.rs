@@ -14,7 +14,8 @@ pub(crate) const ALPHABET: &[u8; 24] = b"abcdefghjkmnopqrstuvwxyz";
 
 /// Two letters computed from a line and both its neighbours.
 ///
-/// xxHash32 of the three joined by `\n`, modulo 576; a missing neighbour is empty. Parsed in either case.
+/// It is the xxHash32 of the three joined by `\n`, modulo 576; a missing neighbour is empty. It is parsed in
+/// either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LineCheck(u16);
 

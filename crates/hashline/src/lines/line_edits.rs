@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_at_the_ends_of_a_file() {
+    fn edits_apply_at_the_ends_of_a_file() {
         check("", &[(HunkPlace::Head, "x"), (HunkPlace::End, "y")], "x\ny\n");
         check("\u{feff}", &[(HunkPlace::Head, "x")], "\u{feff}x\n");
         check("\u{feff}a\n", &[(HunkPlace::Head, "x")], "\u{feff}x\na\n");

@@ -49,7 +49,7 @@ pub(crate) struct Remap<'a> {
 
 /// Number of line comparisons allowed per line of both texts.
 const WORK: usize = 16;
-/// Comparisons of lines allowed besides for each hunk.
+/// Number of additional line comparisons allowed for each hunk.
 const HUNK_WORK: usize = 10_000;
 
 impl<'a> Remap<'a> {
@@ -262,9 +262,9 @@ impl<'a> Remap<'a> {
 
     /// Whether the lines may have moved relative to the nearest unique line.
     ///
-    /// True if the lines, with all lines up to the nearest line that occurs once in each text, also
-    /// occur at another place in the new text. Then that line moved, or lines like these were added
-    /// and removed. Only the history decides, however much cheaper one of both scripts is.
+    /// They may if the lines, with all lines up to the nearest line that occurs once in each text,
+    /// also occur at another place in the new text. Then that line moved, or lines like these were
+    /// added and removed. Only the history decides, however much cheaper one of both scripts is.
     pub(crate) fn is_elsewhere(&mut self, first: usize, last: usize, start: usize) -> bool {
         let (old, new) = self.alignment.lines();
         if !occurs_elsewhere(new, &old[first - 1..last], start - 1, &mut self.work) {
@@ -304,7 +304,7 @@ impl<'a> Remap<'a> {
 
 /// The line on the other side of the gap from the one that an insertion names.
 ///
-/// Has its current place if no line was inserted between; `None` for other hunks.
+/// The result has its current place if no line was inserted between; `None` for other hunks.
 pub(crate) fn across(place: HunkPlace, found: HunkPlace) -> Option<(usize, usize)> {
     match (place, found) {
         (HunkPlace::After(was), HunkPlace::After(now)) => Some((was + 1, now + 1)),

@@ -1,7 +1,7 @@
-//! The arrow dialect, line by line: `¶PATH#3f2a`, `12..14:`, `12↑`, `12↓`, `12..14!`.
+//! The arrow dialect: `¶PATH#3f2a`, `12..14:`, `12↑`, `12↓`, `12..14!`.
 //!
-//! It cannot express registers, blocks, and deleted or renamed files. An attempt is refused with the
-//! canonical form that can.
+//! It cannot express registers, blocks, and deleted or renamed files. The parser refuses an attempt and
+//! names the canonical form that can.
 
 use crate::format::patch::{Op, Span, Target};
 use crate::parse::draft::OpenKind;

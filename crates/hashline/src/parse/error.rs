@@ -23,7 +23,7 @@ pub enum ParseErrorKind {
     Empty,
     #[error("`{0}` is before the first header; begin with `[PATH#TAG]` as the read showed it")]
     BeforeHeader(String),
-    #[error("`{0}` is after the end of the patch")]
+    #[error("`{0}` is after the end of the patch; remove it")]
     AfterEnd(String),
     #[error("the patch begins inside an envelope and has no `{0}`; it seems cut off, write all of it")]
     Unclosed(&'static str),
@@ -31,9 +31,9 @@ pub enum ParseErrorKind {
     NoTag,
     #[error("{0}")]
     BadTag(#[from] crate::NotATag),
-    #[error("the header names no path")]
+    #[error("the header names no path; copy the whole header from what was shown")]
     NoPath,
-    #[error("the section of `{0}` has no operation")]
+    #[error("the section of `{0}` has no operation; add one, or leave its header out")]
     EmptySection(String),
     #[error("`{path}` appears under two tags; use the newest for all its operations")]
     TwoTags { path: String },
@@ -57,15 +57,15 @@ pub enum ParseErrorKind {
         "the range {first} to {last} runs backwards; name its first line and its last, both are included"
     )]
     Reversed { first: usize, last: usize },
-    #[error("line {line} is named with two different checks")]
+    #[error("line {line} is named with two different checks; copy the check that was shown")]
     TwoChecks { line: usize },
-    #[error("`A*` is not part of a range; a range of blocks does not exist")]
+    #[error("`A*` is not part of a range; name the first and the last line by number")]
     BlockInRange,
     #[error("write `<A` with the line the block begins on, without `*`")]
     BeforeBlock,
     #[error("CUT takes lines, `A` or `A..=B`, not a point between lines")]
     CutPoint,
-    #[error("`{0}` is not understood after the operation")]
+    #[error("`{0}` is not understood after the operation; leave it out")]
     Trailing(String),
     #[error("the body goes on the lines below, each row after a `+`")]
     InlineBody,
@@ -79,9 +79,9 @@ pub enum ParseErrorKind {
     OldRowsAtInsertion,
     #[error("`@{0}` is not a register; use letters, digits, `-` and `_`")]
     BadRegister(String),
-    #[error("the row `{0}` belongs to no operation that takes rows")]
+    #[error("the row `{0}` belongs to no operation that takes rows; write one above it")]
     StrayRow(String),
-    #[error("the body row `{0}` does not begin with `+`")]
+    #[error("the body row `{0}` does not begin with `+`; write `+` before each row of the body")]
     RowWithoutPlus(String),
     #[error("pasted read rows must be complete, in order and without `+` rows; write the body as `+` rows")]
     PastedRows,
@@ -89,13 +89,13 @@ pub enum ParseErrorKind {
     PastedElsewhere { row: usize, named: usize },
     #[error("a blank line is between body rows; write a lone `+` for an empty line")]
     BlankRow,
-    #[error("a carriage return is inside a line; a row is one line, a path too")]
+    #[error("a carriage return is inside a line; a row is one line, and so is a path")]
     CarriageReturn,
     #[error("REM deletes the file; leave the section's other operations out")]
     RemoveAndEdit,
     #[error("a section takes one of REM and MV, once")]
     TwoFileOps,
-    #[error("MV names no destination")]
+    #[error("MV names no destination; write `MV PATH`")]
     NoDestination,
     /// The position is unknown within the line if `column` is 0.
     #[error("{}{message}", if *column > 0 { format!("column {column}: ") } else { String::new() })]

@@ -1,4 +1,4 @@
-//! The json dialect: `{"path": …, "tag": …, "edits": [{"op": …, "pos": "12#KQ", …}]}`.
+//! The json dialect: `{"path": …, "tag": …, "edits": [{"op": …, "pos": …}]}`.
 //!
 //! Several files are an array of such objects. The dialect cannot express registers, blocks, and deleted or
 //! renamed files. Unknown and duplicate keys are refused: interpreting them would be a guess.
@@ -42,7 +42,7 @@ fn failure(error: &serde_json::Error, first: usize, last: usize) -> ParseError {
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
     let message = match error.classify() {
         serde_json::error::Category::Eof => {
-            format!("{message}; the patch ends before it is complete, send all of it")
+            format!("{message}; the patch ends before it is complete; send all of it")
         }
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => format!(
             "invalid JSON: {message}; write {{\"path\": …, \"tag\": …, \"edits\": […]}}, or an array of these"
@@ -126,7 +126,7 @@ impl TryFrom<RawFile> for File {
         }
         let path = normal_path(&raw.path);
         if path.trim().is_empty() {
-            return Err("`path` names no file".to_owned());
+            return Err("`path` names no file; give the path of the file to edit".to_owned());
         }
         if raw.edits.is_empty() {
             return Err(format!("`edits` of `{}` is empty; {CANONICAL}", excerpt(&path)));

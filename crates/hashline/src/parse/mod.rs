@@ -1,8 +1,8 @@
 //! Parser from a model's text to a [`Patch`], line by line and in chunks.
 //!
-//! Recognizes the dialect by the first line and accepts the forms of
-//! [`TOLERATED`](crate::TOLERATED), each with a note. Refuses every ambiguous form. Never reads a
-//! file.
+//! It recognizes the dialect by the first line and accepts the forms of
+//! [`TOLERATED`](crate::TOLERATED), each with a note. It refuses every ambiguous form, and never
+//! reads a file.
 
 pub(crate) mod arrow;
 pub(crate) mod display_markup;
@@ -80,7 +80,7 @@ impl Parser {
     /// The patch, after the last chunk.
     ///
     /// # Errors
-    /// Like [`Patch::parse`].
+    /// The same as for [`Patch::parse`].
     pub fn finish(mut self) -> Result<(Patch, Vec<Note>), ParseError> {
         let last = std::mem::take(&mut self.unfinished);
         if !last.is_empty() {

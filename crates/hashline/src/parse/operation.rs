@@ -1,4 +1,4 @@
-//! One operation line of the canonical dialect: `PUT 2kq..=4mz:`, `CUT 7 @r`, `MV DEST`.
+//! One operation line of the canonical dialect, such as `PUT 2kq..=4mz:`.
 
 use crate::format::patch::{Anchor, Span, Target, normal_path};
 use crate::parse::error::{ParseErrorKind as Kind, excerpt};
@@ -18,7 +18,7 @@ pub(crate) enum Verb {
     Put(Target),
     /// An operation without colon or register.
     ///
-    /// Pastes the unnamed register, or lost its colon.
+    /// It pastes the unnamed register, or its colon is missing.
     PutBare(Target),
     Paste(Target, String),
     Cut(Span, Option<String>),

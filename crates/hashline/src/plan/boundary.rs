@@ -1,8 +1,8 @@
 //! Edges of an edit that do not fit their surroundings, by lines and indentation.
 //!
-//! Usually a mistake, sometimes meant: the edit is made as written, and a note names the line. This needs no
-//! grammar and counts no brackets, since only a grammar distinguishes a bracket from a lifetime or a string. If a
-//! grammar accepts the text, `parses` silences the remarks it disproves.
+//! Such an edge is usually a mistake and sometimes intended: the edit is made as written, and a note names the
+//! line. The check needs no grammar and counts no brackets, since only a grammar distinguishes a bracket from a
+//! lifetime or a string. If a grammar accepts the text, `parses` silences the remarks it disproves.
 
 use crate::lines::line_edits::{Hunk, HunkPlace};
 use crate::lines::only_closes;

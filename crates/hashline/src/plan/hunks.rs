@@ -65,7 +65,10 @@ pub(crate) fn hunks(section: &Section, lines: &Lines, registers: &Registers) -> 
             Target::Head => HunkPlace::Head,
             Target::End => HunkPlace::End,
             Target::Replace(Span::Block(_)) | Target::AfterBlock(_) => {
-                return Err(Problem::new(Reason::Unsupported, "block operations are not available"));
+                return Err(Problem::new(
+                    Reason::Unsupported,
+                    "block operations are not available; name first and last line, `A..=B`",
+                ));
             }
         };
         hunks.push(Hunk { place, rows });

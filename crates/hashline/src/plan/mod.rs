@@ -1,11 +1,11 @@
 //! Planning: from a patch to byte edits of the current texts, or to a refusal.
 //!
-//! All or nothing over all sections. Changes no file: a [`Plan`] is a value for the caller to commit. Changes
-//! the store only to record what a refusal shows.
+//! A plan has all sections, or there is none. The planner changes no file: a [`Plan`] is a value for the caller
+//! to commit. It changes the store only to record the lines that a refusal shows.
 //!
-//! Checks per section, in order: the tag is known; the numbers belong to one version; no operations claim the
-//! same lines; the body would not become wrong content; the lines were shown; and their current place is
-//! proven.
+//! It checks for each section, in order, that the tag is known; that the numbers belong to one version; that no
+//! operations claim the same lines; that the body would not become wrong content; that the lines were shown;
+//! and that their current place is proven.
 
 mod boundary;
 mod hunks;

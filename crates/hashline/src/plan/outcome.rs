@@ -31,7 +31,9 @@ pub fn outcome(
     outcome_within(store, section, read_back, view, MOST_BYTES)
 }
 
-/// [`outcome`] with at most `bytes` bytes of rows, for sections that share a limit.
+/// Reports like [`outcome`], with at most `bytes` bytes of rows.
+///
+/// Sections that share a limit use it.
 pub fn outcome_within(
     store: &mut SnapshotStore,
     section: &SectionPlan,

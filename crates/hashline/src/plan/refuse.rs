@@ -72,7 +72,7 @@ fn take(lines: &Lines, which: impl IntoIterator<Item = usize>, budget: &mut usiz
 
 /// The line to show for an anchor in the current text.
 ///
-/// The nearest line equal to the tagged one, else the line with its number.
+/// It is the nearest line equal to the tagged one, else the line with its number.
 fn place_of(line: usize, known: Option<&Snapshot>, lines: &Lines) -> usize {
     const FAR: usize = 400;
     let here = line.min(lines.count());

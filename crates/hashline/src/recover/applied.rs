@@ -1,6 +1,7 @@
 //! Hunks whose result is in the text already, no matter who made it.
 //!
-//! Only for hunks without a place. The text that the hunks would have made is compared with the current text:
+//! This concerns hunks without a place. The text that the hunks would have made is compared with the current
+//! text:
 //! if a hunk's rows are there, between the same neighbours, and no cheapest script keeps any of the lines to
 //! replace, nothing is left to do. A line that merely moved is missing in the comparison but not in the text:
 //! it is still to be changed.
@@ -39,7 +40,7 @@ pub(crate) fn applied(remap: &mut Remap<'_>, hunks: &[Hunk], wanted: &[bool]) ->
 
 /// Whether no line that the hunk changes is left.
 ///
-/// For an insertion: whether no twin of the lines around it may have come instead.
+/// An insertion counts if no twin of the lines around it may have come instead.
 pub(crate) fn is_replaced(remap: &mut Remap<'_>, hunk: &Hunk) -> bool {
     let change = line_edits::region(remap.old, hunk);
     let near = (change.after.max(1), (change.to + 1).min(remap.old.count()));
@@ -51,7 +52,7 @@ pub(crate) fn is_replaced(remap: &mut Remap<'_>, hunk: &Hunk) -> bool {
 
 /// Whether a line that each hunk removes moved elsewhere.
 ///
-/// True if the new text has the line more often than the hunks in `made` explain, whatever its
+/// One did if the new text has the line more often than the hunks in `made` explain, whatever its
 /// indentation. If a hunk removes lines with a word in them, others (closing brackets, for example)
 /// are not counted.
 pub(crate) fn leaves(hunks: &[Hunk], made: &[bool], old: &Lines, new: &Lines) -> Vec<bool> {

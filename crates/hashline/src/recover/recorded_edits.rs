@@ -62,7 +62,7 @@ pub(crate) fn hunk_fate(chain: &Chain, hunk: &Hunk, old: &Lines, new: &Lines) ->
 
 /// The first and last line now between the lines after `after` and up to `to`.
 ///
-/// Returned only if both of those are untouched. The last is before the first if there are none.
+/// `None` unless both of those are untouched. The last is before the first if there are none.
 fn between(chain: &Chain, after: usize, to: usize, old: &Lines, new: &Lines) -> Option<(usize, usize)> {
     let line = |line: usize| chain.line(old, new, line, line);
     let upper = if after == 0 { 0 } else { line(after)? };

@@ -7,7 +7,7 @@ use crate::{Note, NoteKind, Tag};
 
 /// The way in which the places of an edit were found in the current text.
 ///
-/// Ordered from the strongest to the weakest.
+/// The variants are in order from the strongest to the weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {

@@ -1,7 +1,7 @@
 //! The description of an `edit` tool, which teaches a model the format.
 //!
-//! One text per dialect, at most 900 tokens (a test counts them with the vocabulary o200k). In the canonical
-//! one, text between `⟦` and `⟧` is for views with checks.
+//! Each dialect has a text of at most 900 tokens (a test counts them with the vocabulary o200k). In that of the
+//! canonical dialect, text between `⟦` and `⟧` is for views with checks.
 
 use std::borrow::Cow;
 

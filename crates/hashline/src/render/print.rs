@@ -26,9 +26,9 @@ impl Patch {
     /// The patch in a dialect; parsing it gives the same patch again.
     ///
     /// # Errors
-    /// The first part that the dialect cannot express. Arrow: registers, blocks, `REM`, `MV` and the file's
-    /// end. Json: the same except the end, and also `-` rows and a body whose rows all begin with `+`. Only
-    /// json expresses a section without a tag.
+    /// The first part that the dialect cannot express. The arrow dialect cannot express registers, blocks,
+    /// `REM`, `MV` and the file's end; the json dialect the same except the end, and neither `-` rows nor a
+    /// body whose rows all begin with `+`. Only json expresses a section without a tag.
     pub fn print(&self, dialect: Dialect) -> Result<String, Unsayable> {
         match dialect {
             Dialect::Put => {

@@ -1,4 +1,4 @@
-//! The reason why a patch was refused, with the data that its author needs to try again.
+//! The reason why a patch was refused, with the data for another attempt.
 //!
 //! A refusal shows the current lines, under a tag that is valid for the next edit. No section was
 //! changed.
@@ -106,7 +106,7 @@ pub struct Refusal {
 pub struct SectionRefusal {
     /// Path as the patch spells it, in normal form.
     pub path: String,
-    /// Why this section was refused; other sections may have other reasons.
+    /// Reason why this section was refused; other sections may have other reasons.
     pub reason: Reason,
     /// The problem and the next step, in one sentence.
     pub message: String,
@@ -150,8 +150,8 @@ impl Refusal {
 
     /// Renders the refusal for the model.
     ///
-    /// Per section the problem and the next step, then the current lines under their tag, in the view of the
-    /// plan's [`Options`](crate::Options).
+    /// Each section has the problem and the next step, then the current lines under their tag, in the view of
+    /// the plan's [`Options`](crate::Options).
     pub fn render(&self) -> String {
         let mut out = String::from("Not applied, nothing was changed.\n");
         if self.times >= 3 {

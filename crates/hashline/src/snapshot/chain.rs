@@ -11,7 +11,7 @@ use text::TextEdit;
 use crate::Lines;
 use crate::lines::line_edits::HunkPlace;
 
-/// Number of additional replaced lines from which an edit proves nothing.
+/// Number of additional replaced lines at which an edit proves nothing.
 const WHOLE: usize = 8;
 
 /// The later text as pieces of the old one and new text between them.
@@ -115,7 +115,7 @@ impl Chain {
         to.0 >= old.content_range(last).end && old_count >= named + WHOLE && 2 * new_count >= old_count
     }
 
-    /// First of the lines of `new` that are the untouched `first..=last` of `old`.
+    /// The first of the lines in `new` that are the untouched `first..=last` of `old`.
     pub(crate) fn line(&self, old: &Lines, new: &Lines, first: usize, last: usize) -> Option<usize> {
         if first == 0 || last < first || last > old.count() {
             return None;
@@ -177,7 +177,7 @@ fn apply<'a>(
     let mut rest = pieces.iter().cloned();
     let mut current: Option<Piece<'a>> = rest.next();
     let mut at = 0;
-    // Advances over the text up to `to`, keeping it or not.
+    // The closure advances over the text up to `to`, and keeps it or not.
     let mut pass = |to: usize, keep: bool, out: &mut Vec<Piece<'a>>| -> Option<()> {
         while at < to {
             let piece = current.take()?;

@@ -313,7 +313,7 @@ impl History {
         let candidates = self.versions[..end].iter().enumerate();
         let Some((at, version)) = candidates.filter(with_bytes).min_by_key(worth) else { return false };
         let id = version.id;
-        // Ghosts stored as edits of it are lost with it.
+        // Ghosts stored as edits of this version are lost with it.
         self.keep_ghosts(|ghost| !matches!(&ghost.kept, StoredText::Edits { of, .. } if *of == id));
         let mut lost = vec![at];
         for (other, version) in self.versions.iter().enumerate() {
@@ -344,7 +344,7 @@ impl History {
         let mut version = self.versions.remove(at);
         match edits {
             Some(kept) => {
-                // Versions stored as edits of it need it as before.
+                // Versions stored as edits of this one still need it.
                 version.kept = kept;
                 self.ghosts.push(version);
             }
@@ -554,7 +554,8 @@ impl History {
 
     /// Finds the [`steps`](Self::steps) between versions or ghosts by their ids.
     pub(crate) fn steps_between(&self, from: u64, to: u64) -> Option<Vec<&[TextEdit]>> {
-        // Breadth first, newest links first: finds the shortest path, the latest of several.
+        // The search is breadth first and takes the newest links first, so it finds the latest of the
+        // shortest paths.
         let mut paths: VecDeque<(u64, Vec<&Link>)> = VecDeque::from([(from, Vec::new())]);
         let mut visited = vec![from];
         while let Some((at, path)) = paths.pop_front() {

@@ -11,7 +11,7 @@ use crate::{Lines, Tag};
 
 /// The exact text of one version of one path, identified by its [`Tag`].
 ///
-/// Created by a [`SnapshotStore`](crate::SnapshotStore); immutable.
+/// A [`SnapshotStore`](crate::SnapshotStore) creates it. It is immutable.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     lines: Lines,

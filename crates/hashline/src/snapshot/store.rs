@@ -1,8 +1,8 @@
-//! The versions that a session has shown, found by tag, with the edits between them.
+//! The versions that a session has shown, by tag, with the edits between them.
 //!
-//! Bounded three ways; a dropped version is refused as unknown later, never guessed. If the bytes
-//! of a text are dropped, the lines shown stay. Together with the current text they may prove what
-//! the text was. Accesses no file and no clock.
+//! The store has three limits; it refuses a dropped version as unknown, and never guesses. If it
+//! drops the bytes of a text, it keeps the lines shown. Together with the current text they may
+//! prove the old text. The store accesses no file and no clock.
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -19,10 +19,10 @@ use crate::snapshot::history::{DroppedPath, History, carry_seen, written_lines};
 
 /// Limits of a [`SnapshotStore`].
 ///
-/// Settings `hashline.snapshots.paths`, `.versions`, `.bytes`.
+/// The settings `hashline.snapshots.paths`, `.versions` and `.bytes` set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of paths; the least recently used is dropped. At least 1.
+    /// Maximum number of paths, at least 1; the least recently used is dropped.
     pub paths: usize,
     /// Maximum number of versions of a path, at least 1.
     ///
@@ -50,7 +50,8 @@ const REFUSALS: usize = 64;
 
 /// The texts that a session's model was shown.
 ///
-/// Per path the last versions, their seen lines, and the session's own edits between them. One per agent session.
+/// It has, for each path, the last versions, their seen lines, and the session's own edits between them. Each
+/// agent session has a store.
 #[derive(Debug)]
 pub struct SnapshotStore {
     limits: Limits,
@@ -153,7 +154,7 @@ impl SnapshotStore {
 
     /// The lines of a version that were shown, from 1, in order, not adjacent.
     ///
-    /// Empty for an unknown tag. For keeping a version beyond the life of this store.
+    /// The result is empty for an unknown tag. With it, a caller can keep a version longer than this store.
     pub fn shown_lines(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
         self.find(path, tag)
             .map(|(history, at)| history.versions[at].seen.shown().to_vec())

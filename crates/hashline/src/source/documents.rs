@@ -35,7 +35,7 @@ impl From<Option<Arc<str>>> for Current {
 pub trait Documents {
     /// Returns the text of a path (as in the patch, lexically normal).
     ///
-    /// Called more than once per plan; every call must return the same text.
+    /// The planner calls it more than once; every call must return the same text.
     fn current(&self, path: &str) -> Current;
 
     /// Returns the recorded edits from `since` to the current text, if all are known.

@@ -7,7 +7,7 @@ use crate::{ParseRegression, Syntax, View};
 pub struct Options<'a> {
     /// The form in which lines are shown.
     ///
-    /// Comes from the settings `hashline.dialect` and `hashline.line_checks`. If checks are shown,
+    /// It comes from the settings `hashline.dialect` and `hashline.line_checks`. If checks are shown,
     /// an anchor without one is accepted only if it means the same line in every version shown.
     pub view: View,
     /// Parser of source code; without one, blocks are refused and brackets unchecked.

@@ -14,8 +14,8 @@ pub trait Syntax: fmt::Debug + Sync {
     /// Checks the effect of `edits` (in order, not overlapping) on `before`.
     ///
     /// The file at `path` will be at `new_path`. Returns `None` if there is no grammar, if the two
-    /// paths have different grammars, or if there is no answer in time. May be called for several
-    /// edits of one text.
+    /// paths have different grammars, or if there is no answer in time. The engine may call it for
+    /// several edits of one text.
     fn judge(&self, path: &str, new_path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement>;
 
     /// The lines of the one construct that begins on `line` of `text`.
@@ -56,7 +56,7 @@ pub struct Block {
     pub leading: Option<usize>,
     /// The lines of the construct that it ends.
     ///
-    /// Set if the text that follows would take its place when it is deleted.
+    /// It is set if the text that follows would take its place when it is deleted.
     pub part_of: Option<RangeInclusive<usize>>,
 }
 
@@ -76,7 +76,7 @@ pub enum NoBlock {
 
 /// The response to an edit after which a text no longer parses.
 ///
-/// Setting `edit.parse_regression`.
+/// The setting `edit.parse_regression` selects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParseRegression {
     /// The edit is made, and a note names the line.

@@ -23,11 +23,11 @@ const CLOSE: usize = 16;
 pub(crate) struct Resolved {
     /// Index of the version whose lines they name.
     ///
-    /// The tagged one, or an earlier one from which the session's own edits lead to it.
+    /// It is the tagged one, or an earlier one from which the session's own edits lead to it.
     pub version: usize,
     /// The offset from each number to its line in that version.
     ///
-    /// Not zero if the version of the numbers is gone, and their checks identify the lines.
+    /// It is not zero if the version of the numbers is gone, and their checks identify the lines.
     pub shift: isize,
 }
 
@@ -123,8 +123,8 @@ pub(crate) fn resolve(
 
 /// The offset of all numbers from their lines.
 ///
-/// Found if each check matches one line only near its number, all at the same distance, and a
-/// second anchor or the body confirms it.
+/// It is found if each check matches one line only near its number, all at the same distance, and
+/// a second anchor or the body confirms it.
 fn near(lines: &Lines, section: &Section, anchors: &[Anchor]) -> Option<isize> {
     let mut shift = None;
     for anchor in anchors {

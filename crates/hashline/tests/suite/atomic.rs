@@ -1,4 +1,4 @@
-//! A patch over several files applies whole or not at all; the files are independent.
+//! A patch over several files applies to all of them or to none.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ proptest! {
         let (mut together, patch) = session(&files);
         let before = together.files.texts.clone();
         let planned = hashline::plan(&patch, &mut together.store, &together.files, Options::default());
-        // Each section alone.
+        // Each section is planned alone.
         let mut refused = BTreeSet::new();
         let mut texts = Vec::new();
         for at in 0..files.len() {

@@ -176,7 +176,7 @@ fn json_errors_name_line_column_and_fix() {
     assert!(error.to_string().contains("write {\"path\": …, \"tag\": …, \"edits\": […]}"), "{error}");
     fails(
         "```json\n{\"path\": \"a\", \"edits\": [\n",
-        "the patch ends before it is complete, send all of it",
+        "the patch ends before it is complete; send all of it",
     );
     let edit = |edit: &str| format!("{{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [\n{edit}]}}");
     for (input, message) in [

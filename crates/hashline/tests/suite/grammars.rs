@@ -211,7 +211,7 @@ fn a_replaced_closer_of_a_block_is_kept() {
 }
 
 #[test]
-fn intended_syntax_error_and_json_comma() {
+fn a_written_syntax_error_stays_and_gets_a_note() {
     let broken = RS.replace("x();", "x(;");
     notes("a.rs", RS, "PUT 2:\n+    x(;\n", &broken, NoteKind::ParseRegression, &["line 2", "x(;"]);
     let json = "{\n  \"a\": 1,\n  \"b\": 2\n}\n";
@@ -251,7 +251,7 @@ fn a_recovered_edit_that_does_not_parse_is_refused() {
     let operations = format!("PUT {}:\n+    x(;\n", session.anchor("a.rs", 2));
     session.write("a.rs", &format!("{RS}\nfn c() {{}}\n"));
     session.refused_for(&format!("[a.rs#{tag}]\n{operations}"), Reason::ParseRegression);
-    // For the current text it is made as written.
+    // An edit of the current text is made as written.
     let tag = session.read("a.rs");
     session.edited(&format!("[a.rs#{tag}]\n{operations}"));
 }

@@ -217,7 +217,7 @@ fn by_hand(lines: &Lines, ops: &[Op]) -> Vec<String> {
                 Some(_) => {}
             }
         }
-        // At one gap: after the line above, then before the line below.
+        // At one gap, insertions after the line above come before those before the line below.
         let here = |op: &&Op| point(op, count) == Some(line);
         let is_after = |op: &&Op| match op {
             Op::Put { target: Target::After(_), .. } | Op::Paste { target: Target::After(_), .. } => true,
@@ -589,7 +589,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
     let limits = hashline::Limits { paths: few.0, versions: few.1, ..Default::default() };
     let mut stores = [SnapshotStore::default(), SnapshotStore::new(limits)];
     let mut files = Files::default();
-    // Per file, the texts that were read, with their tags.
+    // `read` has the texts of each file that were read, with their tags.
     let count = steps.iter().map(|step| step.0 + 1).max().unwrap_or(0);
     let mut read: Vec<Vec<(hashline::Tag, Lines)>> = vec![Vec::new(); count];
     let mut went = Divergence::default();
@@ -617,7 +617,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
             let edit = TextEdit::insert(at, format!("{}\n", letter(*b)));
             files.texts.insert(path, text::apply(&text, &[edit]).unwrap().into());
         } else {
-            // The tag of one version that was read, the numbers and checks of another.
+            // The patch has the tag of one version that was read, and the numbers and checks of another.
             let versions = &read[*file];
             let tag = versions[versions.len() - 1 - if *what < 6 { 0 } else { a % versions.len() }].0;
             let numbers = &versions[versions.len() - 1 - b % versions.len().min(3)].1;

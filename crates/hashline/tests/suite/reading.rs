@@ -1,6 +1,6 @@
 //! Properties of every input in every dialect.
 //!
-//! It parses or is refused, in linear time, however it is split, and a parsed patch prints to itself.
+//! An input parses or is refused, in linear time, however it is split, and a parsed patch prints to itself.
 
 use std::time::{Duration, Instant};
 

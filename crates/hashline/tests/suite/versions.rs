@@ -401,7 +401,7 @@ fn shown_lines_prove_a_dropped_text() {
         let tag = session.read_lines("f", 2..=4);
         session.write("f", &numbered(12).replace("line 3", "changed"));
         session.read_lines("f", 1..=1);
-        assert!(session.store.get("f", tag).is_none(), "the bytes are taken");
+        assert!(session.store.get("f", tag).is_none(), "the text is dropped");
         (session, tag)
     };
     // The changed lines were shown; laid over the current text they restore the old one.
