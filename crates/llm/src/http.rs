@@ -379,8 +379,9 @@ impl Transport {
         let encoding = header(&response, CONTENT_ENCODING);
         if encoding.split(',').any(|it| PACKED.contains(&it.trim())) {
             let provider = &self.provider;
-            let error =
-                format!("{provider} answered in the encoding {encoding}, which Pilcrow did not request");
+            let error = format!(
+                "{provider} answered in the encoding {encoding}, which Pilcrow did not request; check the proxy"
+            );
             return Err(ModelError::new(ErrorKind::Provider, error));
         }
         let mut body = Body {

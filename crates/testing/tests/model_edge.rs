@@ -158,8 +158,10 @@ async fn the_first_bytes_decide_the_kind_of_a_response() {
         expected.assert_eq(&error);
     }
     let packed = typed("text/event-stream", "\u{1f}").header("content-encoding", "gzip");
-    expect_test::expect!["scripted answered in the encoding gzip, which Pilcrow did not request"]
-        .assert_eq(&failing(packed).await.1);
+    expect_test::expect![
+        "scripted answered in the encoding gzip, which Pilcrow did not request; check the proxy"
+    ]
+    .assert_eq(&failing(packed).await.1);
     let (outcome, _) =
         answer(vec![typed("text/event-stream", stream).header("content-encoding", "none")], |_| ()).await;
     assert_eq!(outcome.message.text(), "half");

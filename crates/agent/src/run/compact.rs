@@ -159,7 +159,7 @@ async fn summary_of(
     wishes: &str,
     limits: Limits,
 ) -> Result<String, Option<String>> {
-    // Three characters per token are fewer than in most texts.
+    // Most texts have more than three characters per token.
     let room = limits.window.saturating_sub(limits.summary() + INSTRUCTIONS) * 3;
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let request = Request {

@@ -112,7 +112,7 @@ fn found_by(tool: TestTool, when: &'static [&'static str]) -> Arc<dyn Tool> {
     Arc::new(Known { tool, presence: Presence::Search { when } })
 }
 
-/// A tool known from the start, which searches the others.
+/// Builds a tool known from the start, which searches the others.
 fn finder() -> Arc<dyn Tool> {
     let tool = tool("finder", |args, cx| {
         Box::pin(async move {

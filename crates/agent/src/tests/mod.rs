@@ -92,7 +92,7 @@ fn tool(
     }
 }
 
-/// Answers with its arguments.
+/// Builds a tool that answers with its arguments.
 fn echo(name: &str) -> TestTool {
     tool(name, |args, _| Box::pin(async move { ToolResult::text(args.to_string()) }))
 }
@@ -104,7 +104,7 @@ async fn say_running(cx: &ToolCx) {
         .await;
 }
 
-/// Waits until it is cancelled.
+/// Builds a tool that waits until it is cancelled.
 fn waiting(name: &str) -> TestTool {
     tool(name, |_, cx| {
         Box::pin(async move {
@@ -115,7 +115,7 @@ fn waiting(name: &str) -> TestTool {
     })
 }
 
-/// Reports that it runs, and waits until `count` calls do.
+/// Builds a tool that reports that it runs, and waits until `count` calls do.
 fn meeting(name: &str, count: usize) -> TestTool {
     let (present, arrived) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     tool(name, move |_, _| {

@@ -46,7 +46,7 @@ fn world() -> World {
     World { _directory: directory, workspace, state, target }
 }
 
-/// Asks for the permit to create a file, declared as its effect.
+/// Builds a tool that asks for the permit to create a file, its declared effect.
 fn creating(world: &World) -> TestTool {
     let (workspace, target) = (world.workspace.clone(), world.target.clone());
     let body = tool("create", move |_, cx| {

@@ -27,7 +27,7 @@ async fn messages_queued_while_idle_come_with_the_next_prompt() {
     assert_eq!(outcome.turns, 1, "in the first turn");
 }
 
-/// Steers when its tool runs.
+/// Builds a tool that steers its session.
 fn steering_tool(session: &Arc<Mutex<Option<Session>>>) -> TestTool {
     let session = session.clone();
     tool("steer", move |_, _| {

@@ -291,7 +291,7 @@ fn less_is_reserved_and_kept_in_a_small_window() {
     }
 }
 
-/// Every request fits, and each summary contains the previous one once.
+/// Checks that every request fits, and that each summary has the previous one once.
 #[tokio::test]
 async fn small_windows_are_compacted_again_and_again() {
     for window in [8_000, 16_000, 32_000] {

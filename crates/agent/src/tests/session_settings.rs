@@ -18,7 +18,7 @@ fn directory() -> (tempfile::TempDir, AbsPath) {
     (temp, path)
 }
 
-/// Whether the session may read the path in `text`.
+/// Builds a tool that reports whether the session may read the path in `text`.
 fn looking() -> Arc<dyn Tool> {
     Arc::new(tool("look", |args, cx| {
         Box::pin(async move {

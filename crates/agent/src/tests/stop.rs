@@ -284,7 +284,7 @@ impl crate::Hooks for Arc<AtOnce> {
 
 const TOTAL: Duration = Duration::from_secs(48 * 60 * 60);
 
-/// Two days pass at once on tokio's paused clock; all reasons are due together.
+/// Lets two days pass at once on tokio's paused clock, so all reasons are due.
 #[tokio::test(start_paused = true)]
 async fn every_pair_of_reasons_has_its_precedence() {
     use TerminationReason::*;

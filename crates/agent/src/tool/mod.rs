@@ -26,7 +26,9 @@ pub trait Tool: Send + Sync {
     /// Effects known before the call, from validated arguments. Must not block.
     fn effects(&self, args: &Value) -> Effects;
 
-    /// Whether other calls of a response may run concurrently, whatever its effects.
+    /// Returns whether other calls of a response may run concurrently with this one.
+    ///
+    /// The effects of the calls restrict it further.
     fn execution_mode(&self) -> ExecutionMode {
         ExecutionMode::Parallel
     }

@@ -79,7 +79,7 @@ pub enum ParseErrorKind {
     OldRowsAtInsertion,
     #[error("`@{0}` is not a register; use letters, digits, `-` and `_`")]
     BadRegister(String),
-    #[error("the row `{0}` belongs to no operation that takes rows; write one above it")]
+    #[error("the row `{0}` belongs to no operation that takes rows; write its operation above it")]
     StrayRow(String),
     #[error("the body row `{0}` does not begin with `+`; write `+` before each row of the body")]
     RowWithoutPlus(String),

@@ -275,7 +275,7 @@ mod tests {
     }
 
     proptest! {
-        /// Joined edits make the same text, and keep the same lines in the same places.
+        /// Checks that joined edits make the same text, and keep lines in the same places.
         #[test]
         fn joined_edits_have_the_effect_of_both(
             count in 1usize..8,

@@ -370,7 +370,7 @@ proptest! {
         }
     }
 
-    /// A move never increases the count of a line.
+    /// Checks that a move never increases the count of a line.
     ///
     /// It does not restore lines that another author deleted, whether that edit is recorded or not.
     #[test]
@@ -413,7 +413,7 @@ proptest! {
         }
     }
 
-    /// Numbers from before the session's edit keep their meaning under the fresh tag.
+    /// Checks that numbers from before the session's edit keep their meaning.
     #[test]
     fn old_numbers_map_to_old_lines_or_are_refused(
         count in 3usize..40,

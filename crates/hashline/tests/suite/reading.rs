@@ -199,7 +199,7 @@ fn damaged(input: &str, damage: &Damage) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(512)))]
 
-    /// A printed patch parses to the same patch in every dialect, without a note.
+    /// Checks that a printed patch parses to itself in every dialect, without a note.
     #[test]
     fn parse_print_parse_is_identity((dialect, patch, printed) in printed(), cuts in cuts()) {
         let (found, read) = in_pieces(&printed, &cuts);

@@ -22,7 +22,7 @@ fn text(lines: &[Line]) -> String {
     lines.iter().map(|(_, letter)| format!("{}\n", char::from(b'a' + letter))).collect()
 }
 
-/// Another author's edit.
+/// Applies an edit of another author.
 fn edit(random: &mut Random, lines: &mut Vec<Line>, alphabet: usize, next: &mut usize) {
     let mut new = |random: &mut Random, letter: Option<u8>| {
         *next += 1;

@@ -229,7 +229,7 @@ fn an_insertion_beside_a_changed_line_is_mapped() {
     assert!(session.text("f").starts_with("line 1\nnew\nchanged line 2\n"));
 }
 
-/// The rewrite takes too much work to compare as a whole.
+/// Rewrites too much of the text to compare it as a whole.
 #[test]
 fn a_head_is_found_above_a_rewritten_file() {
     let head = "/*\n\tlicense\n\tauthor\n*/\n\nuse strict\n";

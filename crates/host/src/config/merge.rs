@@ -79,7 +79,7 @@ fn typed(layers: &Layers) -> Settings {
     Settings::deserialize(tree).expect("every value was checked on its own")
 }
 
-/// Whether the field at `path` accepts `value`; the error says why not.
+/// Checks that the field at `path` accepts `value`; the error has the reason.
 pub(super) fn check(path: &[String], value: &Value) -> Result<(), String> {
     static DEFAULTS: LazyLock<Value> =
         LazyLock::new(|| tree(defaults().iter().map(|(path, setting)| (path, &setting.value))));

@@ -264,7 +264,7 @@ impl SessionConfigSource {
             |problem: &dyn std::fmt::Display| format!("{problem}\nthe previous definitions stay in force");
         change.problems.extend(servers.refused().iter().map(|problem| describe(problem)));
         change.problems.extend(debuggers.refused().iter().map(|problem| describe(problem)));
-        // A file that does not parse would give way to another definition of its name.
+        // While a file does not parse, a definition of the same name from elsewhere would replace it.
         if servers.refused().is_empty() {
             let differing = self.context.servers.take_definitions(servers);
             change.changed.extend(differing.into_iter().map(|name| format!("language server {name}")));

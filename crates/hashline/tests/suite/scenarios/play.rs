@@ -109,7 +109,7 @@ impl<'a> Player<'a> {
         self.shown.entry(path.to_owned()).or_default().push((tag, Lines::new(text)));
     }
 
-    /// One edit of the text that keeps the common beginning and end.
+    /// Types one edit of the text, which keeps the common beginning and end.
     fn typed(&mut self, path: &str, to: &str) {
         let from = self.session.text(path).to_owned();
         let mut head = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
