@@ -1,4 +1,4 @@
-//! Files that are sensitive by their name: credentials, version control, environment secrets.
+//! Files that are sensitive by their name: credentials, git's own files, secrets.
 //!
 //! Comparison ignores case, as some file systems do.
 

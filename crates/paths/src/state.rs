@@ -57,13 +57,13 @@ pub enum StateError {
     #[error("{name:?} is not a name inside our own directory")]
     BadName { name: String },
     /// Another process holds the lock.
-    #[error("{path} is locked by another process; waited {waited:?}")]
+    #[error("{path} is locked by another process (waited {waited:?}); try again when that ends")]
     Locked { path: AbsPath, waited: Duration },
     /// A file in the format of a newer program.
-    #[error("{path} has format {found}, this program knows up to {known}; use a newer Pilcrow")]
+    #[error("{path} has format {found}; this version reads up to {known}; use a newer Pilcrow")]
     NewerFormat { path: AbsPath, found: u64, known: u64 },
     /// A malformed file.
-    #[error("{path} is damaged: {detail}")]
+    #[error("{path} is damaged; repair or remove it: {detail}")]
     Damaged { path: AbsPath, detail: String },
     #[error("{path}: {source}")]
     Io { path: AbsPath, source: std::io::Error },

@@ -169,7 +169,7 @@ mod tests {
     fn a_newer_or_damaged_file_is_refused_and_kept() {
         let (_temp, store, base) = store();
         for (text, part) in
-            [(r#"{"format": 7}"#, "format 7, this program knows up to 1"), ("{", "is damaged")]
+            [(r#"{"format": 7}"#, "format 7; this version reads up to 1"), ("{", "is damaged")]
         {
             store.state.write_atomic(FILE, text.as_bytes()).unwrap();
             let error = store.trust(&base.join("a")).unwrap_err().to_string();

@@ -34,7 +34,7 @@ pub enum ConfigError {
         line: usize,
         detail: String,
     },
-    #[error("{path} has format {found}, this program knows up to {known}; use a newer Pilcrow")]
+    #[error("{path} has format {found}; this version reads up to {known}; use a newer Pilcrow")]
     Newer { path: AbsPath, found: i64, known: i64 },
     #[error("{place}: there is no key `{key}`; the nearest is `{nearest}`")]
     Unknown { place: Origin, key: String, nearest: String },

@@ -295,7 +295,7 @@ fn an_error_suggests_to_remove_quotes() {
 fn newer_formats_and_syntax_errors_are_refused() {
     Inputs { user: "format = 1\n", ..Inputs::default() }.merge().unwrap();
     Inputs { user: "format = 2\nnew_key = 1\n", ..Inputs::default() }
-        .errors(&["/home/config.toml has format 2, this program knows up to 1; use a newer Pilcrow"]);
+        .errors(&["/home/config.toml has format 2; this version reads up to 1; use a newer Pilcrow"]);
     Inputs { user: "format = 'x'\n", ..Inputs::default() }
         .errors(&["/home/config.toml:1: `format` cannot have this value: it must be a whole number from 1"]);
     let errors = Inputs { user: "a = 1\nb = [\n\n\n", ..Inputs::default() }.merge().unwrap_err();
