@@ -27,9 +27,9 @@ fn main() {
 
 type Patterns<'a> = &'a dyn Fn(&toml::Value) -> Result<Vec<String>, String>;
 
-/// The source of a table of the definitions in one directory, by name.
+/// Renders the Rust source of a table of the definitions in one directory, by name.
 ///
-/// Without `patterns` an entry is the name and the text.
+/// Without `patterns`, an entry holds the name and the text.
 fn table(directory: &str, constant: &str, kind: &str, patterns: Option<Patterns<'_>>) -> String {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters").join(directory);
     println!("cargo:rerun-if-changed={}", directory.display());
@@ -51,7 +51,7 @@ fn table(directory: &str, constant: &str, kind: &str, patterns: Option<Patterns<
             Some(Err(reason)) => fail(reason),
             None => writeln!(table, "    ({name:?}, {text}),"),
         };
-        written.expect("a string takes all");
+        written.expect("writing to a string cannot fail");
     }
     table.push_str("];\n");
     table
@@ -61,6 +61,6 @@ fn patterns(table: &toml::Value) -> Result<Vec<String>, String> {
     let patterns = table.get("patterns").and_then(toml::Value::as_array);
     let texts = patterns.into_iter().flatten();
     texts
-        .map(|text| text.as_str().map(str::to_owned).ok_or_else(|| "a pattern is no text".to_owned()))
+        .map(|text| text.as_str().map(str::to_owned).ok_or_else(|| "a pattern is not a string".to_owned()))
         .collect()
 }

@@ -61,7 +61,7 @@ fn check_keys<D: Parse>(schema: &str, small: &str, tables: &[&str]) {
         let steps = table.split('.').filter(|step| !step.is_empty());
         let pointer: String = steps.map(|step| format!("/properties/{step}")).collect();
         let found = schema.pointer(&format!("{pointer}/properties")).unwrap().as_object().unwrap();
-        // The format is read before the others.
+        // The parser reads `format` before the other keys.
         let mut known: Vec<&str> =
             found.keys().map(String::as_str).filter(|key| *key != "format" || !table.is_empty()).collect();
         listed.sort_unstable();

@@ -12,7 +12,7 @@ use crate::format::DefinitionError;
 use crate::install::Install;
 use crate::{DebuggerDefinition, ServerDefinition, Verified};
 
-/// Anything that a definition file describes.
+/// A type that a definition file describes.
 pub trait Parse: Sized + Send + Sync + 'static {
     /// Parses a definition file. `origin` names the file in errors.
     ///
@@ -101,7 +101,7 @@ fn may_match(pattern: &str, path: &Path) -> bool {
         return true;
     };
     let Some(first) = pattern.find(SPECIAL) else { return pattern == path || pattern == name };
-    let last = pattern.rfind(SPECIAL).expect("there is one, so a last one") + 1;
+    let last = pattern.rfind(SPECIAL).expect("a first special character implies a last one") + 1;
     // `**/x` matches `x` as well.
     let (start, end) = (&pattern[..first], pattern[last..].trim_start_matches('/'));
     path.ends_with(end) && (name.starts_with(start) || path.starts_with(start))
@@ -214,7 +214,7 @@ impl<D: Definition> Definitions<D> {
         entries.any(|entry| matches!(entry, Entry::Loaded(definition) if definition.summary().from_project))
     }
 
-    /// Names the added, removed or changed definitions; parses no built-in one.
+    /// Lists the added, removed and changed names; parses no built-in definition.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         fn loaded<'a, D: Definition>(definitions: &'a Definitions<D>, name: &str) -> Option<&'a str> {
             match definitions.by_name.get(name)? {
@@ -253,7 +253,7 @@ fn read<D: Definition>(file: &Path, from_project: bool) -> Result<D, DefinitionE
     let fail = |reason: String| DefinitionError { origin: origin.clone(), line: None, reason };
     let text = std::fs::read_to_string(file).map_err(|error| fail(error.to_string()))?;
     let definition = D::parse(&text, &origin, from_project)?;
-    // The name would replace a definition by accident.
+    // Another name could replace a definition by accident.
     let (stem, name) = (file.file_stem().unwrap_or_default().to_string_lossy(), definition.summary().name);
     if stem != name {
         return Err(fail(format!(
@@ -369,7 +369,7 @@ mod tests {
         let definitions = load();
         assert_eq!(definitions.get("gdb").unwrap().command.candidates, ["mine"]);
         expect![[r#"
-            DIR/adapters/debuggers/bad.toml: has format 9, this program knows up to 2; use a newer Pilcrow
+            DIR/adapters/debuggers/bad.toml: has format 9; this version reads up to 2; use a newer Pilcrow
         "#]]
         .assert_eq(&refusals(&definitions, directory.path()));
         assert_eq!(definitions.differences(&load()), Vec::<String>::new());

@@ -49,7 +49,7 @@ pub struct MessageForm {
     pub characters: usize,
     /// The separator of lines.
     pub line_break: String,
-    /// The way in which a longer answer is shown.
+    /// Display of an answer beyond these limits.
     pub long: LongMessage,
     /// Text at the end of a shortened answer.
     pub more: String,
@@ -59,13 +59,12 @@ pub struct MessageForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LongMessage {
-    /// Beginning of the answer as a message.
+    /// A message with the beginning of the answer.
     Message,
-    /// Beginning of the answer as a question whose button opens the transcript.
+    /// A question with the beginning of the answer; its button opens the transcript.
     Question,
 }
 
-/// Line break of questions.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuestionForm {

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 /// Newest format of definition files that this program reads.
 const FORMAT: i64 = 2;
 
-/// The error of a definition file that cannot be used.
+/// An error that makes a definition file unusable.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{origin}{}: {reason}", line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct DefinitionError {
@@ -40,7 +40,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
     let format = table.get_mut().remove("format");
     let format = format.map(|format| i64::deserialize(format.into_deserializer())).transpose().map_err(at)?;
     if let Some(found) = format.filter(|found| !(1..=FORMAT).contains(found)) {
-        let reason = format!("has format {found}, this program knows up to {FORMAT}; use a newer Pilcrow");
+        let reason = format!("has format {found}; this version reads up to {FORMAT}; use a newer Pilcrow");
         return Err(fail(None, reason));
     }
     if format != Some(FORMAT) {
@@ -71,7 +71,7 @@ pub(crate) fn check_candidates(candidates: &[String], origin: &str) -> Result<()
     Err(DefinitionError { origin: origin.to_owned(), line: None, reason })
 }
 
-/// The program that last passed the tests; only the test run writes it.
+/// The version that last passed the tests; only the test run writes it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
@@ -160,6 +160,6 @@ mod tests {
         let refused = parse("format = 2\nname = \"x\"\n\ninner.old = 1\n");
         assert_eq!(refused.unwrap_err(), "f:4: unknown field `old`, expected `new`");
         let refused = parse("format = 3\nanything = 1\n").unwrap_err();
-        assert_eq!(refused, "f: has format 3, this program knows up to 2; use a newer Pilcrow");
+        assert_eq!(refused, "f: has format 3; this version reads up to 2; use a newer Pilcrow");
     }
 }

@@ -16,9 +16,9 @@ pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option
     find(rule, rule.prefer, file, workspace)
 }
 
-/// The package of `file`, of which one server may serve several. Blocks.
+/// Finds the package of `file`; one server may serve several packages. Blocks.
 ///
-/// The nearest marked directory, else the workspace's root.
+/// It is the nearest marked directory, else the workspace's root.
 pub fn find_package(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> AbsPath {
     find(rule, Prefer::Nearest, file, workspace).unwrap_or_else(|| workspace.clone())
 }
@@ -51,7 +51,7 @@ pub(crate) fn upward(directory: &AbsPath, top: &AbsPath) -> Vec<AbsPath> {
     directories
 }
 
-/// Finds the settings above that a directory without its own inherits.
+/// Finds the settings that a directory without its own inherits from above.
 ///
 /// `None` if those settings list no files.
 fn inherited_from(
@@ -94,7 +94,7 @@ fn settings_kind(rule: &RootRule, directory: &AbsPath) -> Option<SettingsKind> {
             return Some(if has { SettingsKind::Files } else { SettingsKind::Settings });
         }
         let table = |key: &str| key.rsplit_once('.').map(|(table, _)| table.to_owned());
-        // Most of these files have no settings of the server, and are not parsed.
+        // Most of these files have no settings of the server; skip their parsing.
         let named = |key: &String| table(key).is_none_or(|it| text.contains(last_part(&it)));
         if !keys.iter().any(named) {
             return Some(SettingsKind::NoSettings);
@@ -227,7 +227,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_directory_with_inherited_file_lists_is_no_root() {
+    fn a_directory_with_inherited_file_lists_is_not_a_root() {
         let names = ["o/pyproject.toml", "o/a/pyproject.toml", "o/a/x.py", "o/b/setup.py", "o/b/x.py"];
         let tree = Tree::new(&names);
         let rule = RootRule {

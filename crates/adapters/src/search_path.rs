@@ -18,7 +18,7 @@ const PROJECT_BIN: &[&str] = &[".venv/bin", "venv/bin"];
 /// Subdirectories of a tools directory that contain programs.
 const TOOLS_BIN: &[&str] = &["bin", "node_modules/.bin", "python/bin"];
 
-/// The directories in which programs are searched, besides the project's.
+/// The directories in which Pilcrow searches for programs, besides the project's.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPath {
     /// The managed directory, with programs in `<managed>/<definition>/<version>/`.
@@ -123,7 +123,7 @@ impl SearchPath {
         let bins = TOOLS_BIN.iter().map(|bin| directory.join(bin));
         let mut places =
             programs.iter().flat_map(|program| bins.clone().map(move |bin| below(&bin, program)));
-        // Another program runs a script.
+        // A script need not be executable: another program runs it.
         let is_script =
             |path: &Path| path.extension().is_some_and(|it| it == "cjs" || it == "js") && path.is_file();
         places.find(|path| is_program(path) || is_script(path))
@@ -143,7 +143,7 @@ impl SearchPath {
         places.find(|venv| is_environment(venv) && is_program(&venv.join("bin/python")))
     }
 
-    /// Returns the activated environment, if it is one.
+    /// Returns the activated environment, if its directory is an environment.
     fn activated(&self) -> Option<&Path> {
         self.activated.as_deref().filter(|directory| is_environment(directory))
     }
@@ -351,17 +351,17 @@ mod tests {
             assert_eq!(found, environment.map(|it| tree.at(it).into()), "{activated} activated, for {scope}");
         };
         let (own, venv, managed) = ("w/p/.venv/bin/s", "w/venv/bin/s", "managed/s/1/bin/s");
-        // Elsewhere, inside the project or not: after the project's own.
+        // An environment elsewhere, inside the project or not, comes after the project's own.
         check("out", "w/p", "w", &[own, venv, "out/bin/s", managed], Some("w/p/.venv"));
         check("out", "w/q", "w", &[venv, "out/bin/s", managed], Some("w/venv"));
         check("out", "w/q", "w/q", &["out/bin/s", managed], Some("out"));
         check("w/envs/dev", "w/q", "w", &[venv, "w/envs/dev/bin/s", managed], Some("w/venv"));
         check("w/p/.venv", "w/q", "w/q", &[own, managed], Some("w/p/.venv"));
-        // In a directory above the file: before the others there. A nearer one wins.
+        // An environment in a directory above the file comes before the others there; a nearer one wins.
         check("w/dev", "w/q", "w", &["w/dev/bin/s", venv, managed], Some("w/dev"));
         check("w/dev", "w/p", "w", &[own, "w/dev/bin/s", venv, managed], Some("w/p/.venv"));
         check("conda", "w/q", "w/q", &["conda/bin/s", managed], Some("conda"));
-        // A directory that is no environment, or is gone, is ignored.
+        // The search ignores a directory that does not exist or is not an environment.
         check("plain", "w/q", "w/q", &[managed], None);
         check("gone", "w/q", "w/q", &[managed], None);
     }
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_run_is_no_program() {
+    fn a_file_that_cannot_run_is_not_a_program() {
         let tree = Tree::new(&["path/s"]);
         let search = SearchPath { path: vec![tree.at("path").into()], ..SearchPath::default() };
         assert!(search.find(&definition("[\"s\"]"), &tree.at("w"), &tree.at("w")).is_empty());

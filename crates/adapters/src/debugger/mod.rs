@@ -116,7 +116,7 @@ pub enum Transport {
     Stdio,
     /// The adapter listens on the loopback interface, and Pilcrow connects.
     Connect {
-        /// The output before the port; without it Pilcrow chooses the port `${port}`.
+        /// Text that the adapter prints before its port; if absent, Pilcrow sets `${port}`.
         #[serde(default)]
         announces: Option<String>,
     },
@@ -126,7 +126,7 @@ pub enum Transport {
     Socket,
 }
 
-/// Departures of an adapter from the protocol.
+/// Deviations of an adapter from the protocol.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quirks {
@@ -134,42 +134,42 @@ pub struct Quirks {
     pub requires: Option<String>,
     /// Operator "or" of its language, which merges two conditions on one line.
     pub or_operator: Option<String>,
-    /// Beginnings of lines of its own output without facts about the program.
+    /// Starts of the adapter's own lines that contain nothing about the program.
     pub noise_prefixes: Vec<String>,
     /// Categories of output that are its own, never the program's.
     pub adapter_categories: Vec<String>,
     /// Texts in lines of its own that it reports as the program's output.
     pub adapter_lines: Vec<String>,
-    /// Beginnings of such lines, except on standard output.
+    /// Starts of such lines, except on standard output.
     ///
-    /// They also count after a line that the program did not end.
+    /// They also match after program output without a final newline.
     pub adapter_line_starts: Vec<String>,
-    /// The text before the program's exit code in the adapter's output.
+    /// Texts before the program's exit code in the adapter's output.
     ///
-    /// It is empty if an event reports the code. With `${code}` it is the whole text from the start of a line.
+    /// Empty if an event reports the code. A text with `${code}` is the whole report, from the start of a line.
     pub exit_code_text: Vec<String>,
-    /// A command around the program's interpreter.
+    /// Command that wraps the program's interpreter.
     pub wrap: Option<Wrap>,
-    /// Whether its standard streams are also the program's.
+    /// Whether the program shares the adapter's standard streams.
     pub shares_program_output: bool,
     /// Whether expressions are shell commands, so that each may have side effects.
     pub evaluates_shell: bool,
-    /// Whether after a signal it reports the exit code 256 less the signal's number.
+    /// Whether it reports a signal as the exit code 256 minus the signal's number.
     pub signals_below_256: bool,
-    /// Whether after a signal it reports the signal's number as the exit code.
+    /// Whether it reports a signal as the exit code with the signal's number.
     pub signals_as_codes: bool,
-    /// Whether pending output is lost when the program ends.
+    /// Whether the adapter loses pending output when the program ends.
     pub drops_output_at_exit: bool,
     /// An expression that writes `${mark}` and a newline to the program's output.
     ///
     /// Its context is `repl`. The adapter reads that output in a thread of its own, and reports stops and the
     /// end before earlier output.
     pub output_fence: Option<String>,
-    /// Whether it reports the exit code 0 also after a signal.
+    /// Whether it reports the exit code 0 even after a signal.
     pub zero_after_signal: bool,
-    /// The way it reads a hit count, if not as a number, comparison or multiple.
+    /// Meaning of a hit count; `None` if the adapter reads `>=3` and `%2` too.
     pub hit_count: Option<Hits>,
-    /// The way to stop at exceptions by name, if it can do more than filters.
+    /// Rules to stop at exceptions by name; `None` if the adapter has only filters.
     pub exception_names: Option<ExceptionNames>,
     /// Functions where the program's own code begins, if it stops before them on entry.
     pub entry_functions: Vec<String>,
@@ -181,7 +181,7 @@ pub struct Quirks {
     pub exception_functions: Vec<String>,
     /// Whether its log points write to the program's own output.
     pub logpoints_write_to_program: bool,
-    /// The text before an expression that completes it; completions are commands.
+    /// Prefix that makes the adapter complete an expression rather than a command.
     pub completion_prefix: Option<String>,
     /// Beginnings of names of sockets that it leaves in the temporary directory.
     ///
@@ -211,7 +211,7 @@ pub struct Quirks {
     pub skip_together: Vec<String>,
 }
 
-/// The way an adapter reads the hit count of a breakpoint.
+/// Meaning of a breakpoint's hit count to an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hits {
@@ -233,7 +233,7 @@ impl Hits {
 }
 
 impl Quirks {
-    /// Whether a variable is left out of snapshots.
+    /// Whether snapshots omit a variable.
     pub fn skips(&self, variable: &str) -> bool {
         self.skip_variables.iter().any(|it| match it.strip_suffix('*') {
             Some(beginning) => variable.starts_with(beginning),
@@ -270,15 +270,15 @@ impl ExceptionNames {
     }
 }
 
-/// The needs of a test under the debugger, for one test runner.
+/// Settings to debug a test of one test runner.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestRule {
     /// The rank for this runner, in place of the adapter's.
     pub rank: Option<u32>,
-    /// Values merged over the template `launch`; with the same variables.
+    /// Values merged over the template `launch`, with the same variables.
     pub launch: Option<Value>,
-    /// Filters that stop at a failure.
+    /// Exception filters that stop at a failure.
     pub exceptions: Option<Vec<String>>,
     /// Functions that a failing test reaches.
     #[serde(default)]
@@ -348,7 +348,7 @@ impl Definition for DebuggerDefinition {
 }
 
 impl DebuggerDefinition {
-    /// Creates the definition, by name alone, of an adapter that Pilcrow did not start.
+    /// Creates a definition from the name of an adapter that Pilcrow did not start.
     pub fn unknown(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -453,7 +453,7 @@ mod tests {
     fn an_invalid_definition_is_refused_with_its_origin() {
         let refuse = |text: &str| DebuggerDefinition::parse(text, "a.toml", false).unwrap_err().to_string();
         let newer = SMALL.replace("format = 1", "format = 3\nnews = 1");
-        assert_eq!(refuse(&newer), "a.toml: has format 3, this program knows up to 2; use a newer Pilcrow");
+        assert_eq!(refuse(&newer), "a.toml: has format 3; this version reads up to 2; use a newer Pilcrow");
         assert!(refuse(&format!("nmae = 1\n{SMALL}")).contains("nmae"));
         assert!(refuse(&SMALL.replace("[\"a\"]", "[]")).contains("command.candidates"));
         assert_eq!(

@@ -70,7 +70,7 @@ enum ProgramKind {
 }
 
 impl ProgramKind {
-    /// Reads the first bytes of a file; a script's interpreter has no version.
+    /// Reads the first bytes of a file; omits the version of a script's interpreter.
     fn of(path: &Path) -> Self {
         let mut start = [0; 256];
         let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));

@@ -1,4 +1,4 @@
-//! Adapter output within the program's output: own lines, and the exit code.
+//! Adapter output within program output: the adapter's own lines, the exit code.
 //!
 //! Pure.
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::Quirks;
 
-/// A command around the interpreter that an argument of `launch` names.
+/// A command that wraps the interpreter which an argument of `launch` names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wrap {
-    /// The argument of `launch` with the interpreter.
+    /// Argument of `launch` that holds the interpreter.
     pub program: String,
-    /// The argument with the interpreter's first arguments.
+    /// Argument of `launch` that holds the interpreter's first arguments.
     pub args: String,
     /// Interpreter to use if the arguments name none.
     pub default: String,
@@ -24,7 +24,7 @@ pub struct Wrap {
     pub command: Vec<String>,
     /// The text, with `${code}`, by which the command reports the exit code.
     ///
-    /// It follows whatever the program wrote last, and is not shown.
+    /// It follows the program's last output, and Pilcrow does not show it.
     pub exit_code_text: Option<String>,
     /// Values of arguments for which the wrapper applies.
     #[serde(default)]
@@ -43,7 +43,7 @@ impl Wrap {
         else {
             return text.len();
         };
-        // With the longest number.
+        // The longest number has 20 characters.
         let longest = before.len() + after.len() + 20;
         let from = text.floor_char_boundary(text.len().saturating_sub(longest));
         let may_be = |at: usize| {
@@ -73,7 +73,7 @@ impl Wrap {
 impl Quirks {
     /// Removes the adapter's own lines from program output.
     ///
-    /// Standard output has none of its line starts.
+    /// `adapter_line_starts` does not apply to standard output.
     pub fn without_own<'a>(&self, is_stdout: bool, text: &'a str) -> Cow<'a, str> {
         let endings: &[String] = if is_stdout { &[] } else { &self.adapter_line_starts };
         let is_own = |line: &str| self.adapter_lines.iter().any(|it| line.contains(it.as_str()));
@@ -93,7 +93,7 @@ impl Quirks {
         self.exit_code_text.iter().find_map(|says| match says.split_once("${code}") {
             Some(around) => code_in(text, around, |at| at == 0 || text[..at].ends_with('\n')),
             None => {
-                // A line of the adapter; lines in which the program names an exit code are longer.
+                // The adapter's own line is short; a longer one is the program's.
                 let text = Some(text.trim_end()).filter(|it| it.len() < 100 && !it.contains('\n'))?;
                 let after = text.split_once(says.as_str())?.1;
                 let end = after.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(after.len());
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(quirks.without_own(true, "total 3\n"), "total 3\n");
         assert_eq!(quirks.without_own(true, "No source file named /p/a.c.\ntotal 3\n"), "total 3\n");
         assert_eq!(Quirks::default().without_own(true, "\n"), "\n");
-        // After a line that the program did not end.
+        // The adapter's line follows program output without a final newline.
         let adapter_line_starts = vec!["Waiting for".to_owned()];
         let quirks = Quirks { adapter_line_starts, ..Quirks::default() };
         let text = "oh noWaiting for it\nWaiting for it\nmore\n";
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(says(line, "oh\nours: 3\nmore\n"), Some((3, "oh\nmore\n".to_owned())));
         assert_eq!(says(line, "it ours: 3\n"), None);
         assert_eq!(says(line, "ours: 3\r\n"), None);
-        // The wrapper's report follows whatever the program wrote last.
+        // The wrapper's report follows the program's last output.
         let wrap = Wrap { exit_code_text: Some(line.to_owned()), ..wrap() };
         let quirks = Quirks { wrap: Some(wrap), ..Quirks::default() };
         assert_eq!(quirks.exit_code("oh noours: 3\n"), Some((3, "oh no".to_owned())));

@@ -56,7 +56,7 @@ pub struct Install {
     /// Exact versions that replace dependencies from outside npm's registry.
     #[serde(default)]
     pub overrides: Vec<String>,
-    /// A command for the user.
+    /// A command for the user to run.
     pub command: Option<String>,
     /// The project's own page.
     pub page: Option<String>,
@@ -84,7 +84,7 @@ impl Install {
             return Err(format!("install.overrides: {package:?} is not one exact npm version"));
         }
         if packages.is_empty() && command.is_none() && page.is_none() {
-            return Err("install names no packages, command or page".to_owned());
+            return Err("install names no packages, command or page; add one of them".to_owned());
         }
         Ok(())
     }

@@ -47,11 +47,11 @@ pub enum PlanProblem {
     #[error("Pilcrow does not install {name}, which the project defines; install it yourself: {hint}")]
     FromProject {
         name: String,
-        /// Hint of the definition.
+        /// Command or address from [`Install::hint`].
         hint: String,
     },
     /// The user has to install it.
-    #[error("{name} is not installed by Pilcrow; see {hint}")]
+    #[error("Pilcrow does not install {name}; see {hint}")]
     Page { name: String, hint: String },
     /// The package manager is missing.
     #[error("{program} is missing and installs {name}; get it first: {hint}")]
@@ -59,7 +59,7 @@ pub enum PlanProblem {
         name: String,
         /// The package manager, e.g. `npm`.
         program: String,
-        /// Hint how to install the package manager.
+        /// Command or address that installs the package manager.
         hint: String,
     },
 }
@@ -145,7 +145,7 @@ impl InstallPlan {
         Ok(plan)
     }
 
-    /// Renders the commands for the user who is asked.
+    /// Renders the commands for the question to the user.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for step in &self.steps {

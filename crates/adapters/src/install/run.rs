@@ -62,7 +62,7 @@ pub struct Installed {
     pub took: Duration,
 }
 
-/// The reason why an installation failed. Nothing of it remains.
+/// The reason why an installation failed. Pilcrow has removed its files.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// A rule denies the package manager.
@@ -77,7 +77,9 @@ pub enum InstallError {
     #[error("{command} failed ({status}); nothing was installed\n{said}")]
     Failed { command: String, status: String, said: String },
     /// The package manager succeeded, but the program is missing.
-    #[error("{name} was installed without its program ({programs}); nothing is left of it")]
+    #[error(
+        "the packages of {name} lack its program ({programs}), so Pilcrow removed them; check its definition"
+    )]
     NoProgram {
         name: String,
         /// The programs that the definition names.
@@ -120,7 +122,7 @@ impl Installer {
         };
         let lock = self.lock(progress, cancel).await?;
         self.remove_incomplete()?;
-        // First, because a lock that cannot be read cannot be written either.
+        // Read the lock first: one that cannot be read cannot be written either.
         let mut known = InstallLock::read(&self.managed)?;
         let versions = self.managed.child(&plan.name)?;
         let place = versions.child(version)?;
@@ -145,7 +147,7 @@ impl Installer {
         versions.remove_tree(version)?;
         let filled = self.fill(plan, &place, progress, cancel).await;
         let program = || SearchPath::in_directory(&plan.programs, directory.as_path());
-        // Incomplete until the completion mark is written.
+        // The directory is incomplete until the completion mark is written.
         let finished = filled.and_then(|()| {
             let program = program().ok_or_else(|| no_program(plan))?;
             if let Some(pins) = resolved(plan.how, &place)? {
@@ -355,7 +357,7 @@ mod tests {
     use super::*;
     use crate::install::plan::Step;
 
-    /// Blocks the update by a file with the name of the packages' directory.
+    /// Blocks the update with a file that has the name of the packages' directory.
     #[tokio::test]
     async fn a_failed_update_keeps_the_previous_version() {
         let directory = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ use crate::values::{empty, unfold};
 
 pub use feature::Feature;
 
-/// The longest silence of begun work that delays answers.
+/// Longest silence of work in progress during which answers wait for it.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Deserialize)]
@@ -35,9 +35,7 @@ pub struct ServerDefinition {
     /// Description for users in one line.
     #[serde(default)]
     pub about: String,
-    /// Name of the group.
-    ///
-    /// Servers of one group are alternatives: a file uses the first installed one.
+    /// Group of alternative servers: a file uses the first installed one.
     pub group: Option<String>,
     /// Order within the group, lowest first.
     #[serde(default)]
@@ -54,24 +52,24 @@ pub struct ServerDefinition {
     /// Whether Pilcrow waits for diagnostics of an opened file before a request.
     #[serde(default)]
     pub await_candidates: bool,
-    /// Whether a note lists files that contain the name and are missing in the answer.
+    /// Whether a note lists files with the name that are missing from the answer.
     #[serde(default)]
     pub report_missed_candidates: bool,
     /// Whether a document opens with the text on the disk, followed by unsaved changes.
     #[serde(default)]
     pub open_saved_text: bool,
-    /// Methods of requests that are never cancelled: the server would fail for good.
+    /// Methods of requests that Pilcrow never cancels: the server would fail for good.
     #[serde(default)]
     pub uncancellable_requests: Vec<String>,
-    /// Texts of errors after which the server is restarted, because it fails for good.
+    /// Texts of errors after which Pilcrow restarts the server: it fails for good.
     #[serde(default)]
     pub restart_errors: Vec<String>,
-    /// Whether a whole file is formatted as the range of all its lines.
+    /// Whether Pilcrow formats a whole file as the range of all its lines.
     #[serde(default)]
     pub format_by_range: bool,
-    /// Other programs that the server needs for a feature.
+    /// Programs that the server calls for a feature, of which it needs one.
     ///
-    /// Without any of them the server lacks the feature.
+    /// An empty list disables the feature.
     #[serde(default)]
     pub requires: BTreeMap<Feature, Vec<String>>,
     /// Whether the server updates references to a moved file only within its directory.
@@ -92,7 +90,7 @@ pub struct ServerDefinition {
     /// Stems of files that represent their directory, such as `__init__`.
     #[serde(default)]
     pub directory_modules: Vec<String>,
-    /// The way the server receives the target of a move of a symbol.
+    /// Rule for passing the target of a symbol's move to the server.
     pub move_symbol: Option<MoveRule>,
     /// The version of the language that the server uses for all packages.
     pub language_version: Option<LanguageVersionRule>,
@@ -126,7 +124,7 @@ pub struct ServerDefinition {
     pub install: Install,
     /// The versions that last passed the tests.
     ///
-    /// `None`: written from the project's documentation, never run.
+    /// `None` if the definition was written from documentation and never run.
     #[serde(default, deserialize_with = "verified")]
     pub verified: Option<Verified>,
     /// Whether the server can check a file before it is written.
@@ -183,7 +181,7 @@ pub struct RootRule {
     /// Settings files, each with the dotted keys that list the project's files.
     ///
     /// A directory whose settings file has none of these tables inherits the settings of a directory above.
-    /// If those list files, the directory is no root, because the server would treat the files as its own.
+    /// If those list files, the directory is not a root, because the server would treat the files as its own.
     pub include_keys: BTreeMap<String, Vec<String>>,
 }
 
@@ -212,7 +210,7 @@ pub struct CommandRule {
     pub env: BTreeMap<String, String>,
     /// Variables with the last match of a glob as value.
     ///
-    /// A variable is left out if nothing matches or it is set.
+    /// Pilcrow omits a variable that is already set or whose glob matches nothing.
     #[serde(default)]
     pub env_glob: BTreeMap<String, String>,
 }
@@ -254,7 +252,7 @@ pub struct ReadyRule {
     /// Texts in the titles of work that does not count as loading.
     #[serde(default)]
     pub ignored_progress: Vec<String>,
-    /// Texts in the titles of work that reports an error, and is not awaited.
+    /// Texts in the titles of work that reports an error; answers do not wait for it.
     #[serde(default)]
     pub error_progress: Vec<String>,
     /// Texts of which the server must have sent one in a `window/logMessage`.
@@ -322,7 +320,7 @@ impl ReadyRule {
 impl DiagnosticsRule {
     /// Returns the rule for a server that was never run.
     ///
-    /// Many servers first publish an empty list, and check then.
+    /// Many servers publish an empty list first and check afterwards.
     fn cautious() -> Self {
         Self { progress: true, debounce_ms: 1000, ..Self::default() }
     }
@@ -340,7 +338,7 @@ pub struct WatchRule {
     files: Globs,
     /// Globs of ignored files to watch too, below the root and each directory above it.
     pub include_ignored: Vec<String>,
-    /// Command that makes the server reload its projects, after files came or went.
+    /// Command that reloads the server's projects after files appear or disappear.
     pub reload_command: Option<String>,
     /// Whether the server finds a new file that is open only after a marker changes.
     pub touch_marker: bool,
@@ -352,7 +350,7 @@ pub struct WatchRule {
 }
 
 impl WatchRule {
-    /// Whether the rule watches a file for its name.
+    /// Whether the rule watches a file because of its name.
     pub fn names(&self, path: &AbsPath) -> bool {
         self.files.is_match(path.file_name())
     }
@@ -382,7 +380,7 @@ pub struct DiagnosticsRule {
     pub on_save: Vec<String>,
     /// Codes of warnings that depend on the order in which the server infers types.
     ///
-    /// They are not attributed to an edit.
+    /// Pilcrow does not attribute them to an edit.
     #[serde(default)]
     pub inferred_codes: Vec<String>,
     /// Endings of messages that are not part of the problem and come and go.
@@ -463,7 +461,7 @@ pub struct FileStatusRule {
     pub idle: Value,
 }
 
-/// A command that lists the problems of the present text.
+/// A command that lists the problems of the current text.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CleanRule {
@@ -533,7 +531,7 @@ impl Parse for ServerDefinition {
     fn parse(text: &str, origin: &str, from_project: bool) -> Result<Self, DefinitionError> {
         let mut definition: Self = format::parse(text, origin, OLD_KEYS)?;
         format::check_candidates(&definition.command.candidates, origin)?;
-        // How a server that was never run loads and publishes is unknown.
+        // Nothing is known about how an untested server loads and publishes.
         if definition.verified.is_none() {
             let given: GivenRules = format::parse(text, origin, OLD_KEYS)?;
             if given.ready.is_none() {
@@ -606,7 +604,7 @@ impl ServerDefinition {
 
     /// Whether the server knows the types of its language.
     ///
-    /// A linter offers no `definition`.
+    /// Judged by the feature `definition`, which a linter does not offer.
     pub fn types(&self) -> bool {
         self.priority(Feature::Definition) > 0
     }
@@ -656,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlisted_feature_has_the_priority_of_its_relative() {
+    fn an_unlisted_feature_has_the_priority_of_a_similar_one() {
         let text = format!("{SMALL}[features]\ndefinition = 70\nimplementation = 3\ncode_action = 20\n");
         let definition = ServerDefinition::parse(&text, "s.toml", false).unwrap();
         let numbers = [Feature::TypeDefinition, Feature::Implementation, Feature::FixAll, Feature::Hover]
@@ -668,7 +666,7 @@ mod tests {
     fn an_invalid_definition_is_refused_with_its_origin() {
         let refuse = |text: &str| ServerDefinition::parse(text, "s.toml", false).unwrap_err().to_string();
         let newer = format!("format = 3\nnews = 1\n{SMALL}");
-        assert_eq!(refuse(&newer), "s.toml: has format 3, this program knows up to 2; use a newer Pilcrow");
+        assert_eq!(refuse(&newer), "s.toml: has format 3; this version reads up to 2; use a newer Pilcrow");
         assert!(refuse(&format!("nmae = 1\n{SMALL}")).contains("nmae"));
         let none = SMALL.replace("[\"s\"]", "[]");
         assert_eq!(refuse(&none), "s.toml: command.candidates is empty; name a program");
