@@ -105,7 +105,7 @@ fn end_groups(groups: &[i32]) {
 
 /// Writes a line break, so that the file is newer than all earlier writes.
 ///
-/// A system with fine timestamps gives them to files whose last time was read; else the timestamps
+/// A system with fine-grained timestamps uses one for a file whose timestamp was read; on others, timestamps
 /// advance in steps.
 pub fn stamp(file: &mut File) -> std::io::Result<()> {
     file.metadata()?;
@@ -169,7 +169,7 @@ impl Guard {
             .current_dir("/")
             .process_group(0)
             .spawn()?;
-        let stdin = child.stdin.take().expect("its stdin was asked to be a pipe");
+        let stdin = child.stdin.take().expect("a pipe was requested as its stdin");
         let pipe: OwnedFd = stdin.into_owned_fd()?;
         // A stopped guard does not read; it must not block Pilcrow.
         rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;

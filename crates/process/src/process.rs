@@ -66,7 +66,7 @@ pub struct Process {
 
 /// View of another owner's child: standard error and exit status.
 ///
-/// Keeps nothing alive.
+/// Does not keep the child alive.
 #[derive(Debug, Clone)]
 pub struct ProcessView {
     child: Arc<Child>,
@@ -114,7 +114,7 @@ pub(crate) struct Shared {
     pub(crate) id: String,
     pub(crate) guard: Option<Guard>,
     pub(crate) children: Mutex<HashMap<u32, Arc<Child>>>,
-    /// Signal that a child of this process changed, started by Pilcrow or adopted.
+    /// Notifies that a child of this process changed, whether started or adopted.
     pub(crate) changed: Notify,
     /// Owns the tasks that wait for children and end them.
     pub(crate) tasks: TaskTracker,
@@ -123,7 +123,7 @@ pub(crate) struct Shared {
     reaper: std::sync::Once,
 }
 
-/// One child.
+/// A child, shared by its owner, its views and the reaper.
 #[derive(Debug)]
 pub(crate) struct Child {
     /// Id of the child's process and of its process group.
@@ -246,10 +246,10 @@ impl Processes {
         Ok((process, output))
     }
 
-    /// [`Self::spawn`] in its own session, without Pilcrow's terminal.
+    /// Starts `command` like [`Self::spawn`], in its own session without a terminal.
     ///
-    /// The grant is for `command` as it is; `later` replaces words of its arguments that are known
-    /// only now: a port.
+    /// The grant is for `command` as it is; `later` replaces words of its arguments that become known
+    /// only now, such as a port.
     ///
     /// # Errors
     ///
@@ -365,16 +365,16 @@ impl Process {
 
     /// Ends the child with its group, and then descendants outside it.
     ///
-    /// Sends SIGTERM, and SIGKILL after `grace`. The child is reaped when this returns. A process that the system does not end delays this
-    /// for at most 2 s over `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`]
-    /// names it.
+    /// Sends SIGTERM, and SIGKILL after `grace`. The child is reaped when this returns. A process that the
+    /// system does not end delays this for at most 2 s over `grace`; the answer is then the status of
+    /// SIGKILL, and [`Processes::end_all`] names the process.
     pub async fn end(&self, grace: Duration) -> ExitStatus {
         reaper::end(&self.shared, &self.child, grace).await
     }
 }
 
 impl ProcessView {
-    /// [`Process::exited`], which also works after the owner is dropped.
+    /// Waits until the child has ended, also after its owner was dropped.
     pub async fn exited(&self) -> ExitStatus {
         self.child.exited().await
     }
@@ -525,10 +525,10 @@ async fn drain(stderr: Option<ChildStderr>, child: Arc<Child>, drained: Cancella
 
 /// Makes the command begin a session of its own.
 ///
-/// The crate for this wraps commands; only its wrapper's step before the start is used.
+/// The crate for this wraps whole commands; Pilcrow uses only its step before the start.
 fn lead_session(command: &mut tokio::process::Command) -> std::io::Result<()> {
     use process_wrap::tokio::{CommandWrap, CommandWrapper, ProcessSession};
-    // Nothing is read from this process.
+    // The step reads nothing from this command.
     let unread = CommandWrap::with_new("", |_| ());
     ProcessSession.pre_spawn(command, &unread)
 }

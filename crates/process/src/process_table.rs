@@ -1,7 +1,7 @@
-//! The system's processes as a table, read from `/proc`, with their parents and marks.
+//! The system's processes, read from `/proc`, with their parents and marks.
 //!
 //! A table shows one moment: check an entry again before acting on it ([`Entry::kill`]). Systems
-//! other than Linux have an empty table; there only process groups are ended.
+//! other than Linux have an empty table; Pilcrow ends only process groups there.
 
 use std::collections::HashSet;
 

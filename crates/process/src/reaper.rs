@@ -1,4 +1,4 @@
-//! End of children: groups by signal, and processes that left their group by descent.
+//! Ends children: groups by signal, processes that left their group by descent.
 //!
 //! On Linux this process is the subreaper of its descendants: one that loses its parent (a daemon,
 //! a `setsid` grandchild) becomes its child. Three properties distinguish it from a child that
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(15);
 /// reaped.
 static REGISTERED: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
 
-/// Makes this process the parent of orphaned descendants. Once.
+/// Makes this process the parent of orphaned descendants; later calls do nothing.
 pub(crate) fn adopt_orphans() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
@@ -59,7 +59,7 @@ pub(crate) fn register_some(
 ) -> std::io::Result<Option<(tokio::process::Child, u32)>> {
     let mut registered = REGISTERED.lock();
     let Some(child) = start()? else { return Ok(None) };
-    let id = child.id().expect("a child that was not waited for has an id");
+    let id = child.id().expect("a child that was not reaped has an id");
     registered.insert(id, mark.to_owned());
     Ok(Some((child, id)))
 }
@@ -111,7 +111,7 @@ pub(crate) async fn reap_orphans(shared: Weak<Shared>, stop: CancellationToken) 
 
 /// Whether a child is an unreaped zombie.
 ///
-/// The system's table is read only then, since that takes time for every process.
+/// Callers read the process table only then, since that takes time for every process.
 fn has_zombies() -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     // Having no children is an error.
@@ -155,7 +155,7 @@ async fn is_gone(child: &Child) -> bool {
     child.has_exited() && group_is_empty(child).await
 }
 
-/// Kills the group at once; descendants outside it are ended in the background.
+/// Kills the group at once, and descendants outside it in the background.
 pub(crate) fn kill_now(shared: &Arc<Shared>, child: &Arc<Child>) {
     signal_group(child, Signal::KILL);
     let (strong, child) = (Arc::clone(shared), Arc::clone(child));

@@ -1,5 +1,4 @@
-//! Real children: how they end with their groups, with processes that left the group, and with
-//! Pilcrow.
+//! Tests that real children end with their groups, their strays and Pilcrow.
 //!
 //! Some tests run this test program again in a role (`PILCROW_TEST_ROLE`), as a process that can be
 //! killed or that is alone with its orphans.
@@ -75,7 +74,7 @@ async fn a_child_session_ends_with_its_child() {
     let mut process = processes.spawn_apart(&command, &grant(&command), &[]).await.unwrap();
     let pids = pids(&mut process, 2).await;
     assert_eq!(pids[0], process.id());
-    // Process, group and session: the third, fourth and fifth number after the name.
+    // The third and fourth fields after the name are the group and the session.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
     let rest: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     let own = process.id().to_string();
@@ -336,7 +335,7 @@ fn after_kill_9_the_guard_ends_groups_and_strays() {
     wait_for("all have ended", || !pids.iter().any(|pid| lives(*pid)));
 }
 
-/// A Pilcrow that is killed: it owns children and has a guard.
+/// Plays a Pilcrow that is killed: it owns children and has a guard.
 #[tokio::test]
 async fn role_owner() {
     if std::env::var(ROLE).as_deref() != Ok("owner") {
@@ -344,7 +343,7 @@ async fn role_owner() {
     }
     let processes = Processes::new(Some(std::env::current_exe().unwrap()));
     let mut one = spawn(&processes, SETSID).await;
-    // A child that ignores SIGTERM.
+    // This child ignores SIGTERM.
     let mut two = spawn(&processes, "trap '' TERM; echo $$; while :; do sleep 1; done").await;
     let (one_pids, two_pids) = (pids(&mut one, 2).await, pids(&mut two, 1).await);
     println!("pids: {} {} {}", one_pids[0], one_pids[1], two_pids[0]);
