@@ -50,7 +50,7 @@ pub struct EditorBuffers {
 /// One open document at one revision.
 #[derive(Debug, Clone)]
 pub struct OpenBuffer {
-    /// The client's spelling.
+    /// URI in the client's spelling.
     pub uri: String,
     /// Canonical path.
     ///
@@ -71,7 +71,7 @@ pub struct OpenBuffer {
 /// Identifies one text of one open document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
-    /// The client's spelling.
+    /// URI in the client's spelling.
     pub uri: String,
     pub incarnation: u64,
     /// Number of changes before it.
@@ -186,7 +186,7 @@ struct VersionedIdentifier {
     version: Option<i32>,
 }
 
-/// One entry of `contentChanges`; without a range the whole text.
+/// One entry of `contentChanges`; without a range, it replaces the whole text.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ContentChange {
     pub range: Option<WireRange>,

@@ -1,4 +1,4 @@
-//! Whether an editor applied an edit, from the changes it reports.
+//! Finds out whether an editor applied an edit, from the changes it reports.
 //!
 //! Pure: no clock, no connection.
 //!
@@ -20,7 +20,7 @@ use text::{LineEnds, LineIndex, PositionEncoding, TextEdit, map_range};
 use crate::buffers::Step;
 use crate::rebase::PositionedEdit;
 
-/// Attempts followed at one time.
+/// Maximum number of attempts to follow at one time.
 ///
 /// Only typing at the places of our edits needs more.
 const MAX_ATTEMPTS: usize = 64;
@@ -138,7 +138,7 @@ impl EditReconciler {
         if step.whole {
             self.observe_whole_text(&step.edits);
         } else {
-            // From the end, so that the ranges of earlier edits stay valid.
+            // The loop starts from the end, so that the ranges of earlier edits stay valid.
             for edit in step.edits.iter().rev() {
                 self.observe_edit(edit);
             }
@@ -613,9 +613,9 @@ mod tests {
     #[test]
     fn an_edit_is_recognized_in_any_pieces() {
         let made = "one\nbar two\nthree bar\n";
-        // From the end to the start, as VS Code and Neovim do it.
+        // VS Code and Neovim report the edits from the end to the start.
         case(TEXT, &rename()).change(18..21, "bar").change(4..7, "bar").applied(TEXT);
-        // In pieces, whole lines, one change for all.
+        // Others report pieces, whole lines, or one change for all edits.
         case(TEXT, &rename())
             .change(18..19, "b")
             .change(19..21, "ar")
@@ -687,18 +687,18 @@ mod tests {
             "older text",
             Some(typed),
         );
-        // Past the end: applied at the end.
+        // The editor applies an edit past the end at the end.
         case("a\nb\nfoo\n", &[TextEdit::replace(4..7, "bar")])
             .change(0..4, "")
             .change(4..4, "bar")
             .misplaced(ReplyKind::Applied, "older text", Some("foo\n"));
-        // Over other old text.
+        // The edit replaces other old text.
         case(TEXT, &edit).change(5..5, "X").change(4..7, "bar").misplaced(
             ReplyKind::Applied,
             "older text",
             Some("one\nfXoo two\nthree foo\n"),
         );
-        // The user types beside the misplaced edit, then in it.
+        // The user types next to the misplaced edit, then in it.
         let shifted = case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").change(0..0, "1");
         shifted.misplaced(ReplyKind::Applied, "older text", Some("1new\none\nfoo two\nthree foo\n"));
         let overtyped = case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").change(5..6, "");
@@ -716,7 +716,7 @@ mod tests {
         case(TEXT, &[TextEdit::replace(4..7, "bar")])
             .change(12..15, "bar")
             .is(ReplyKind::Refused, &EditOutcome::NotApplied);
-        // Either may have removed a line at another place.
+        // Our edit or the user may have removed a line at another place.
         case("a\nb\nc\nd\n", &[TextEdit::replace(2..4, "")])
             .change(4..6, "")
             .is(ReplyKind::Applied, &EditOutcome::Unknown);
@@ -736,11 +736,11 @@ mod tests {
 
     #[test]
     fn an_ambiguous_whole_text_is_unknown() {
-        // Removed and typed again, or never removed.
+        // The line was removed and typed again, or never removed.
         case("x\nfoo\nfoo\ny\n", &[TextEdit::replace(2..6, "")])
             .whole("x\nfoo\nfoo\ny\n")
             .is(ReplyKind::Applied, &EditOutcome::Unknown);
-        // An unrelated text.
+        // The new text is unrelated to the edit.
         case(TEXT, &rename()).whole("qux\n").is(ReplyKind::Applied, &EditOutcome::Unknown);
     }
 }

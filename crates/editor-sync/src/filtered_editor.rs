@@ -35,7 +35,7 @@ struct Hidden {
     path: AbsPath,
     /// Whole lines without the last line end.
     text: String,
-    /// Byte at which it was. Identifies one of several equal lines.
+    /// Byte offset of the lines when hidden; identifies one of several equal lines.
     near: usize,
     /// Filtered texts, newest last: hash, whole text, range of the line.
     filtered: VecDeque<(ContentHash, Arc<str>, Range<usize>)>,
@@ -172,7 +172,7 @@ impl Editor for RequestLineFilter {
         let before = ContentHash::of(change.before.as_deref()?.as_bytes());
         let Some((_, whole, range)) = hidden.filtered.iter().rev().find(|(filtered, ..)| *filtered == before)
         else {
-            // Planned before the line was hidden, so the line may stay.
+            // The change was planned before the line was hidden, so the line may stay.
             return self.editor.rebase(change);
         };
         let edits = add_removal(&change.edits, range);
@@ -403,7 +403,7 @@ mod tests {
         let (editor, filter, id) = with_hidden("one\n# ¶ go\ntwo\n", "# ¶ go");
         let document = filter.document(&path()).unwrap();
         assert_eq!((&*document.text, document.version.hash), ("one\ntwo\n", ContentHash::of(b"one\ntwo\n")));
-        // Before, at and after the place of the line.
+        // The edits are before, at and after the place of the line.
         let change = change("one\ntwo\n", &[(0..3, "uno"), (4..4, "new\n"), (4..7, "dos")]);
         assert_eq!(filter.apply(&RunId::new(), std::slice::from_ref(&change)).await, [ApplyOutcome::Applied]);
         assert_eq!(*editor.text.lock(), "uno\nnew\ndos\n");
@@ -472,7 +472,7 @@ mod tests {
             (vec![], "a bXY"),
         ] {
             let change = change("a bXY", &edits);
-            // `---` stands between `b` and `X`.
+            // The hidden line `---` is between `b` and `X`.
             let whole = text::apply("a b---XY", &add_removal(&change.edits, &(3..6))).unwrap();
             assert_eq!(whole, expected);
             assert_eq!(whole, *change.after.unwrap());

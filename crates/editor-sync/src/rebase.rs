@@ -1,6 +1,6 @@
 //! Maps edits onto a text that changed since they were made. Pure.
 //!
-//! Exact or refused: typing over a place, inside it or into its word is a conflict.
+//! An edit is mapped exactly or refused: typing over its place, inside it or into its word is a conflict.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Conflict {
 
 /// Maps `edits` of the text `old` to the text after `steps`.
 ///
-/// A revert is not `strict`: typing right beside it is no conflict.
+/// A revert is not `strict`: typing right next to it is not a conflict.
 ///
 /// # Errors
 /// [`Conflict`] with the first edit that cannot be mapped.

@@ -99,7 +99,7 @@ impl EditorPort {
             let change = &changes[index];
             let operation = match &change.kind {
                 ChangeKind::Modified => {
-                    // No text edits: nothing to do.
+                    // A change without text edits is done.
                     outcomes[index].get_or_insert(ApplyOutcome::Applied);
                     continue;
                 }

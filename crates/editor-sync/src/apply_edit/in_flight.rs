@@ -141,9 +141,9 @@ impl EditorPort {
         outcomes
     }
 
-    /// Applies edits in one request, and repeats those not applied once.
+    /// Applies edits in one request, and sends those not applied once more.
     ///
-    /// Reverts without a run.
+    /// Without a run, the edits are a revert.
     pub(super) async fn apply_in_one_request(
         &self,
         run: Option<&RunId>,
@@ -227,7 +227,7 @@ impl EditorPort {
         })
     }
 
-    /// Reverts a misplaced edit.
+    /// Reverts a misplaced edit, in at most two requests.
     pub(super) async fn revert_misplaced(
         &self,
         flight: &InFlightEdit,
@@ -296,7 +296,7 @@ impl EditorPort {
                 ends = ends.min(Instant::now() + LATE_REPLY);
             }
             tokio::select! {
-                // Cancel safe, like the others.
+                // This branch is cancel safe, like the others.
                 result = request.answered(), if !replied => {
                     replied = true;
                     reply = Reply::read(result);
@@ -309,7 +309,7 @@ impl EditorPort {
                         ends = Instant::now() + wait;
                     }
                 }
-                // Cancel safe: `observe_changes` finds the notified changes.
+                // This branch is cancel safe: `observe_changes` finds the notified changes.
                 result = changes.changed() => if result.is_err() { break },
                 () = sleep_until(ends) => break,
                 () = stop.cancelled(), if !stopping => {

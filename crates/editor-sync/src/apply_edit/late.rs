@@ -26,14 +26,14 @@ const LATE_WATCH: Duration = Duration::from_secs(300);
 /// Maximum number of remembered edits without a known outcome.
 const MAX_UNRESOLVED: usize = 64;
 
-/// An edit that appeared after its run ended without knowing its outcome.
+/// An edit that appeared after its run ended with the outcome unknown.
 #[derive(Debug, Clone)]
 pub struct LateEdit {
     pub run: RunId,
     pub path: AbsPath,
-    /// The editor's text without it.
+    /// The editor's text right before the edit.
     pub before: String,
-    /// The editor's text right after it.
+    /// The editor's text right after the edit.
     pub after: String,
     /// The reason why it was not reverted.
     pub not_reverted: Option<String>,
@@ -131,7 +131,7 @@ impl EditorPort {
                 ends = ends.min(Instant::now() + LATE_REPLY);
             }
             tokio::select! {
-                // All cancel safe.
+                // All branches are cancel safe.
                 result = request.answered(), if reply_kind.is_none() => {
                     let reply = Reply::read(result);
                     let wait = self.client.editor.after_reply(reply.kind == ReplyKind::Applied);

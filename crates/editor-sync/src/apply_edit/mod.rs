@@ -240,7 +240,7 @@ impl Editor for EditorPort {
             let stop = self.register(run);
             let _queue = tokio::select! {
                 queue = self.queue.lock() => queue,
-                // Not cancel safe, but a stopped run needs no place in the queue.
+                // Locking is not cancel safe, but a stopped run needs no place in the queue.
                 () = stop.token.cancelled() => return vec![stopped(); changes.len()],
             };
             let _held = self.lock_documents(changes);

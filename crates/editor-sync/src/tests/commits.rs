@@ -106,7 +106,7 @@ async fn a_read_waits_for_an_edit_in_flight() {
         let read = tokio::spawn(async move { workspace.document(&path).unwrap().text.to_string() });
         // Other files do not wait.
         assert_eq!(&*rig.document("b").text, "foo\n");
-        // Nor do code actions.
+        // Code actions do not wait either.
         assert_eq!(&*rig.documents.by_path(&rig.path("a")).unwrap().text, "foo\n");
         assert!(!read.is_finished());
         rig.editor.flush().await;
@@ -182,7 +182,7 @@ async fn stopping_a_run_does_not_affect_others() {
     let (a, b) = (rig.open("a").await, rig.open("b").await);
     let plan_of = |path: &str| rig.plan(vec![rig.replace(path, "foo", "bar")]).unwrap();
     let (mine, other) = (RunId::new(), RunId::new());
-    // The editor drops the edit, so the port sends it again. It does not for a stopped run.
+    // The editor drops the edit. The port would send it again, but not for a stopped run.
     rig.editor.fault(Fault::Drop);
     let slow = async {
         rig.editor.until("the edit", |got| !got.is_empty()).await;
@@ -233,7 +233,7 @@ async fn the_editor_moves_and_deletes_open_files() {
         assert_eq!(after, before);
         drop(b);
     }
-    // An editor that cannot rename: nothing changes.
+    // Nothing changes in an editor that cannot rename.
     let rig = Rig::new(Personality::careless(), &[("a", "foo\n")]);
     rig.open("a").await;
     let rename =

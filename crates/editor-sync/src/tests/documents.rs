@@ -191,7 +191,7 @@ async fn an_empty_file_is_not_dirty() {
         assert_eq!(rig.document("a").owner, Owner::Editor { dirty: true });
         rig.editor.type_in(&a, 0..5, "").await;
         rig.synced(&a).await;
-        // Saved empty, as before.
+        // The user saves the file, which is empty as before.
         rig.editor.notify("textDocument/didSave", json!({ "textDocument": { "uri": a } })).await;
         rig.documents.changes().wait_for(|_| rig.documents.unsaved().is_empty()).await.unwrap();
         assert_eq!(
@@ -223,7 +223,7 @@ async fn a_file_changed_on_disk_is_not_edited() {
     assert_eq!(rig.document("a").owner, Owner::Editor { dirty: false });
     rig.commit(vec![rig.replace("a", "foo", "bar")]).await.unwrap();
     assert_eq!(rig.editor.text(&a), "checked out by git\nbar\n");
-    // Or keeps the editor's text.
+    // The user saves instead, to keep the editor's text.
     rig.write("a", "once more\n");
     assert!(rig.document("a").blocked.is_some());
     rig.editor.save(&a).await;
@@ -247,7 +247,7 @@ async fn a_plan_survives_a_reload_of_its_file() {
     rig.write("a", "zero\none\nfoo\n");
     rig.editor.reload(&a).await;
     rig.synced(&a).await;
-    // Planned on the earlier text, applied to the later one.
+    // The plan for the earlier text applies to the later one.
     rig.commit_plan(plan).await.unwrap();
     assert_eq!(rig.editor.text(&a), "zero\none\nbar\n");
     assert_eq!(rig.on_disk("a"), "zero\none\nfoo\n");
@@ -258,7 +258,7 @@ async fn every_spelling_of_a_uri_is_one_document() {
     for name in ["sp ace#1.txt", "100%.txt", "caf\u{e9}.txt", "cafe\u{301}.txt", "(auth)[id]+&.txt"] {
         let rig = Rig::new(Personality::vscode(), &[(name, "foo\n")]);
         let ours = rig.uri(name);
-        // With as few escapes as possible.
+        // The client spells the URI with as few escapes as possible.
         let spelled = ours.replace("%28", "(").replace("%29", ")").replace("%5B", "[").replace("%5D", "]");
         let spelled = spelled
             .replace("%2B", "+")

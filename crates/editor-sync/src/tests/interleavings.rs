@@ -71,7 +71,7 @@ fn typed(dice: &mut Dice, uri: &str, text: &str) -> Typed {
 struct Model {
     /// Characters, each with the number of the planned edit that replaces it.
     text: Vec<(char, Option<usize>)>,
-    /// Whether the user typed right beside a mark, which is a conflict only in a word.
+    /// Whether the user typed right next to a mark, which is a conflict only in a word.
     beside: bool,
 }
 
@@ -156,7 +156,7 @@ async fn interleave(personality: Personality, seed: u64) -> (usize, usize) {
             rig.editor.type_in(&uri, typed.range.clone(), &typed.text).await;
             model.typed(&typed);
         }
-        // Typing that is not notified before the edit arrives.
+        // The editor reports this typing only after the edit arrives.
         let mut then = model.clone();
         let mut hidden = Vec::new();
         for _ in 0..dice.roll(3) {
@@ -217,7 +217,7 @@ async fn run(personality: fn() -> Personality, seeds: std::ops::Range<u64>) {
         println!("seed {seed}, {}", personality().name);
         interleave(personality(), seed).await
     };
-    // Mostly waiting for timeouts, so they run concurrently.
+    // The runs mostly wait for timeouts, so they run concurrently.
     let all: Vec<(usize, usize)> = stream::iter(seeds.clone()).map(one).buffer_unordered(6).collect().await;
     let (applied, refused) = all.into_iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     println!("{}: seeds {seeds:?}: {applied} applied, {refused} refused", personality().name);

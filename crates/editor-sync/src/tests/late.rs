@@ -65,7 +65,7 @@ async fn a_late_edit_without_a_reply_can_be_undone() {
 async fn another_edit_of_the_same_text_is_not_the_late_one() {
     let (rig, a, _, late) = stopped(Personality::vscode(), true).await;
     rig.commit(vec![rig.replace("a", "foo", "bar")]).await.unwrap();
-    // Made for an older text.
+    // The withheld edit was made for an older text.
     rig.editor.release();
     rig.editor.type_in(&a, 0..0, "typed\n").await;
     rig.synced(&a).await;

@@ -82,7 +82,7 @@ async fn an_edit_clamped_to_the_wrong_line_is_reverted() {
 async fn an_edit_of_version_0_waits_for_a_pause_in_typing() {
     let (rig, uri) = rig(Personality::neovim()).await;
     assert_eq!(rig.document("a.txt").version.editor, Some(0));
-    // Typed and not yet notified: the editor does not check version 0.
+    // The user types without a notification yet; the editor does not check version 0.
     rig.editor.type_in(&uri, 0..0, "zero\n").await;
     let plan = rig.plan(vec![rig.replace("a.txt", "foo", "bar")]).unwrap();
     rig.commit_plan(plan).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_stale_edit_dropped_with_applied_true_is_sent_again() {
     change(&rig).await.unwrap();
     assert_eq!(rig.editor.text(&uri), format!("zzero\n{MADE}"));
     assert_eq!((rig.edits_sent(), rig.editor.buffer(&uri).edits), (2, 1));
-    // Dropped twice: the port reports it and does not try again.
+    // The editor drops the edit twice: the port reports it and does not try again.
     rig.editor.fault(Fault::Drop);
     rig.editor.fault(Fault::Drop);
     let result = rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await;
@@ -193,13 +193,13 @@ async fn a_stale_edit_of_one_document_stops_the_commit() {
             rig.synced(uri).await;
         }
         let both = |rig: &Rig| vec![rig.replace("a.txt", "foo", "bar"), rig.replace("b.txt", "foo", "bar")];
-        // Typed beside the edit: both are applied.
+        // The user types next to the edit: the editor applies both.
         rig.editor.fault(Fault::TypedFirst(vec![typed(&b, 0, "z")]));
         rig.commit(both(&rig)).await.unwrap();
         assert_eq!(rig.editor.text(&a), format!("zero\n{MADE}"));
         assert_eq!(rig.editor.text(&b), format!("zzero\n{MADE}"));
         assert_eq!((rig.editor.buffer(&a).edits, rig.editor.buffer(&b).edits), (1, 1));
-        // Typed in it: neither is applied, and the file on the disk stays too.
+        // The user types in it: no edit is applied, and the file on the disk stays too.
         let mut all = vec![rig.replace("a.txt", "bar", "qux"), rig.replace("b.txt", "bar", "qux")];
         all.push(rig.replace("disk.txt", "foo", "qux"));
         let plan = rig.plan(all).unwrap();
