@@ -9,7 +9,7 @@ pub(super) struct Danger {
     pub check: Check,
 }
 
-/// Reports what it finds in a script.
+/// A check, which reports its hits in a script.
 type Check = fn(&CheckContext<'_>, &mut dyn FnMut(Hit));
 
 pub(super) const ALL: &[Danger] = &[
@@ -21,7 +21,7 @@ pub(super) const ALL: &[Danger] = &[
     danger("unseen code into an interpreter", Tier::High, intrusion::unseen_code),
     danger("shutdown", Tier::High, intrusion::shutdown),
     danger("permission escalation", Tier::High, intrusion::escalation),
-    danger("killing what this runs in", Tier::High, intrusion::killing),
+    danger("killing Pilcrow or its parent", Tier::High, intrusion::killing),
     danger("credential files", Tier::High, intrusion::credentials),
     danger("history rewriting and force push", Tier::Medium, publication::history),
     danger("package publish", Tier::Medium, publication::publish),

@@ -153,7 +153,7 @@ pub(super) fn device_write(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Creation and removal of file systems.
+/// Checks for the creation and removal of file systems.
 pub(super) fn disk_wipe(cx: &CheckContext<'_>, report: Report<'_>) {
     for command in &cx.script.commands {
         let name = command.name();

@@ -1,4 +1,4 @@
-//! Checks for commands that give others access: remote shells, foreign code, privileges, keys.
+//! Checks for commands that give others access: shells, code, privileges, keys.
 
 use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
@@ -442,7 +442,7 @@ pub(super) fn killing(cx: &CheckContext<'_>, report: Report<'_>) {
         match command.name() {
             "kill" => {
                 let texts = || command.args().iter().map(|word| word.text.as_str());
-                // The letters of a signal's name are no options, and signal 0 only tests.
+                // The letters of a signal's name are not options, and signal 0 only tests.
                 if texts().any(|it| matches!(it, "-l" | "-L" | "--list" | "--table"))
                     || texts()
                         .next()
@@ -582,7 +582,7 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
         let may_read = reads || !NO_READERS.contains(&command.name());
         for path in found_and_read(command) {
             if let Some((what, tier)) = secret(cx, &cx.places.absolute(&path, &command.cwd)) {
-                let about = format!("looks for {} ({what}) to read it", path.replace(UNKNOWN, "…"));
+                let about = format!("searches for {} ({what}) to read it", path.replace(UNKNOWN, "…"));
                 report(Hit::of(command, about).tier(tier));
             }
         }

@@ -1,7 +1,7 @@
 //! Static analysis of the effects of a command line, from its syntax tree.
 //!
 //! Pure: it reads only the text. A finding is sure if the text determines it; otherwise it is a
-//! doubt, reported with its worst case. The analysis protects from mistakes, not from malice: a
+//! doubt, reported with its worst case. The analysis protects against mistakes, not malice: a
 //! program can have any effect.
 
 mod command_line;

@@ -97,7 +97,7 @@ impl Places {
         directory.or(system).map(|known| Precious { what: format!("the system path {known}"), sure })
     }
 
-    /// Whether `path` is the whole workspace, which is no more than a project.
+    /// Whether `path` is the workspace itself, and neither the root nor the home.
     pub fn is_project(&self, path: &str, cwd: &str) -> bool {
         let path = absolute(path, cwd);
         path == self.root && path != "/" && self.home.as_deref() != Some(path.as_str())
@@ -147,7 +147,7 @@ pub(super) fn device(path: &str) -> Option<bool> {
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "nbd", "mem", "kmem",
         "port", "loop", "sr", "zd", "ram", "pmem", "mtd", "mtdblock", "bcache", "drbd", "rbd", "zram",
     ];
-    // `/dev/stdout` and `/dev/shm` are no disks.
+    // `/dev/stdout` and `/dev/shm` are not disks.
     let is_disk = starts.iter().any(|start| {
         name.strip_prefix(start).is_some_and(|rest| {
             let first = rest.chars().next();

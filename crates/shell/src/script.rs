@@ -239,7 +239,7 @@ impl Script {
                 children(node).into_iter().for_each(|child| self.node(child, src, context));
                 let name = node.child_by_field_name("name").map(|name| text(name, src)).unwrap_or_default();
                 let calls = self.commands[before..].iter().filter(|it| it.name() == name).count();
-                // Calls one after the other are a recursion, as over a tree.
+                // Sequential calls are an ordinary recursion, as over a tree.
                 let body = text(node, src).replace("&&", "").replace("||", "").replace(">&", "");
                 if calls > 1 && body.contains(['&', '|']) {
                     self.bombs.push(name.to_owned());
@@ -289,7 +289,7 @@ impl Script {
         if let Some(body) = body {
             self.node(body, src, &inner);
         }
-        // A test or an assignment is no command, but its redirection writes too.
+        // A test or an assignment is not a command, but its redirection writes too.
         if self.commands.len() == before {
             self.bare(&inner);
         }
@@ -414,7 +414,7 @@ impl Script {
         });
         self.add(words, &context);
         if let Some(alias) = alias {
-            // An alias may name itself; deeper it means the program.
+            // An alias may name itself; inside its own expansion the name means the program.
             let kept = std::mem::take(&mut self.aliases);
             self.source(&alias, &CommandContext::default());
             self.aliases = kept;

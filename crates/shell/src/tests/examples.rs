@@ -1,4 +1,4 @@
-//! Examples of each class: command lines that its check reports with certainty, and those that it does not report.
+//! Examples of each class: command lines that its check must and must not report.
 
 pub(super) struct Examples {
     pub class: &'static str,
@@ -175,7 +175,7 @@ pub(super) const ALL: &[Examples] = &[
         ],
     },
     Examples {
-        class: "killing what this runs in",
+        class: "killing Pilcrow or its parent",
         harmful: &[
             "kill -9 1",
             "kill -KILL -1",

@@ -1,4 +1,4 @@
-//! Analysis of command lines: harmful and harmless examples, doubts, and properties.
+//! Analysis of command lines: harmful and harmless examples, doubts, properties.
 
 mod examples;
 
