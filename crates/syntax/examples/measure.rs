@@ -1,4 +1,6 @@
-//! Measurements on real files: `cargo run --release -p syntax --example measure -- WHAT PATH…`.
+//! Measurements on real files.
+//!
+//! `cargo run --release -p syntax --example measure -- WHAT PATH…`, where WHAT is one of
 //!
 //! - `window`: valid and breaking edits, judged by the whole text and by the lines around them.
 //! - `incremental`: whether an incremental parse finds the errors that a full parse finds.

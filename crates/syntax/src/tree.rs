@@ -112,7 +112,7 @@ fn parse(
 /// The bytes for the grammar, each at its position.
 ///
 /// Bash's grammar (0.25.1) calls C's `isdigit` with any character after `{`, `{1` and `{1..2`; for
-/// non-ASCII characters that reads past a table. Such a character is replaced by one with as little
+/// non-ASCII characters that reads past a table. This function replaces such a character by one with as little
 /// meaning there.
 fn readable(language: Language, text: &str) -> Cow<'_, [u8]> {
     let is_asked = |before: u8| matches!(before, b'{' | b'.' | b'0'..=b'9');

@@ -1,4 +1,4 @@
-//! Test whether a place is in a comment.
+//! Checks whether a place is in a comment.
 
 use crate::Tree;
 

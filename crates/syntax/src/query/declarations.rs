@@ -1,4 +1,4 @@
-//! Test whether a text can declare a name; files that only use it need no search.
+//! Checks whether a text can declare a name; files that only use it are skipped.
 //!
 //! The name's place in the tree decides. For grammars not covered here, and wherever a macro may
 //! reinterpret the name, the answer is yes.

@@ -1,7 +1,7 @@
 //! Names that a file declares at its top level, each with its declaration.
 //!
 //! The search uses the fields that grammars assign to names, so a grammar without such fields
-//! yields none. Declarations within a declaration (members, local names) are skipped.
+//! yields none. It skips declarations within a declaration (members, local names).
 
 use std::ops::Range;
 

@@ -23,7 +23,7 @@ impl Tree {
         let index = LineIndex::new(text);
         let mut folds: Vec<RangeInclusive<usize>> = Vec::new();
         let mut cursor = self.tree.walk();
-        // For each ancestor of the cursor's node, its kind and whether it is a body with members.
+        // The kind of each ancestor of the cursor's node, and whether it is a body with members.
         let mut above: Vec<(&str, bool)> = Vec::new();
         'all: loop {
             let node = cursor.node();

@@ -1,4 +1,4 @@
-//! Queries over trees: the constructs that a pattern file names, in order of position.
+//! Queries over trees: the constructs that a pattern file names, in order.
 //!
 //! The patterns are data: `patterns/<language>.tests.scm` finds tests, the groups around them, and
 //! the constructs that hide either.

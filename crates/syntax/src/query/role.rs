@@ -23,7 +23,7 @@ pub enum Role {
 impl Tree {
     /// The role of the name that spans exactly `range`.
     ///
-    /// Returns `None` if it is no name, and for languages other than JavaScript and TypeScript.
+    /// Returns `None` if it is not a name, and for languages other than JavaScript and TypeScript.
     pub fn role(&self, range: Range<usize>) -> Option<Role> {
         if !matches!(self.language(), Language::JavaScript | Language::TypeScript | Language::Tsx) {
             return None;

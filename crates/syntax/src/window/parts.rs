@@ -1,4 +1,4 @@
-//! Proof that a text still parses after edits, from the constructs around each edit.
+//! Proof that an edited text still parses, from the constructs around each edit.
 //!
 //! A grammar lists functions, methods and statements one after another, in any number. A parser
 //! reaches the next one with no state from those before it except that they parsed. The whole text

@@ -1,4 +1,4 @@
-//! Texts that nest deeper than a grammar's scanner can hold, which would end the process.
+//! Texts that nest too deep for a grammar's scanner, which would end the process.
 
 use syntax::{Language, Stop, Tree};
 
