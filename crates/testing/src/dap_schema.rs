@@ -1,4 +1,4 @@
-//! Validation of messages against the Debug Adapter Protocol's schema, from debugpy.
+//! Validation of messages against the schema of DAP, from debugpy.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,6 +1,7 @@
-//! Scripted peers for tests: the other ends of Pilcrow's protocols, under a test's control.
+//! Scripted peers for tests: the other ends of Pilcrow's protocols.
 //!
-//! For tests only. A peer follows its script, right or wrong, and records the messages it receives.
+//! For tests only, which control them: a peer follows its script, right or wrong, and records the messages it
+//! receives.
 
 #![expect(clippy::disallowed_methods, reason = "test tools start processes and write their own files")]
 

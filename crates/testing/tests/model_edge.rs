@@ -1,4 +1,4 @@
-//! HTTP behaviour of the models against the scripted server: timeouts, retries, faults.
+//! HTTP behaviour of models with the scripted server: timeouts, retries, faults.
 //!
 //! Every fault at every stage of a response ends in exactly one final message, with the output
 //! received so far.

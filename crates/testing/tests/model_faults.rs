@@ -314,7 +314,7 @@ async fn a_request_without_a_stream_ends_once_with_a_reason() {
     without_key("the log", &logged);
 }
 
-/// The streams follow the protocols: each decodes to the same message.
+/// Checks that the scripted streams of all protocols decode to the same message.
 #[tokio::test]
 async fn scripted_streams_are_decoded() {
     for name in PROTOCOLS {

@@ -18,7 +18,7 @@ fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let path = args.first().context("usage: scripted-debug-adapter SCRIPT.json [--port PORT | …]")?;
     let text = std::fs::read_to_string(path).context("the script cannot be read")?;
-    let script: Script = serde_json::from_str(&text).context("the script is no script")?;
+    let script: Script = serde_json::from_str(&text).context("the script is malformed")?;
     if let Some(path) = &script.pid_file {
         let aside = path.with_extension("new");
         std::fs::write(&aside, std::process::id().to_string())?;

@@ -1,7 +1,7 @@
-//! The scripted language server as a program: `scripted-language-server SCRIPT.json`.
+//! The scripted language server as a program.
 //!
-//! Uses its standard streams. Exits with 0 after `shutdown` and `exit`, 1 without `shutdown`, or
-//! with the script's status.
+//! `scripted-language-server SCRIPT.json` uses its standard streams. Exits with 0 after `shutdown` and `exit`, 1
+//! without `shutdown`, or with the script's status.
 
 #![expect(clippy::disallowed_methods, reason = "a test tool reads and writes its own files")]
 
@@ -13,7 +13,7 @@ use testing::language_server::{Ended, Record, Script, serve};
 fn main() -> anyhow::Result<ExitCode> {
     let path = std::env::args_os().nth(1).context("usage: scripted-language-server SCRIPT.json")?;
     let text = std::fs::read_to_string(&path).context("the script cannot be read")?;
-    let script: Script = serde_json::from_str(&text).context("the script is no script")?;
+    let script: Script = serde_json::from_str(&text).context("the script is malformed")?;
     if let Some(path) = &script.pid_file {
         let aside = path.with_extension("new");
         std::fs::write(&aside, std::process::id().to_string())?;

@@ -1,4 +1,4 @@
-//! A scripted debug adapter: responses, silence, nonsense, crashes, floods of output.
+//! A scripted debug adapter: responses, silence, nonsense, crashes, output floods.
 //!
 //! It behaves well wherever the script has no step, and records every message it receives. It runs
 //! in process over any pair of streams ([`serve`]) and as an executable ([`executable`]):

@@ -44,7 +44,7 @@ pub enum Step {
     /// Responds to the request. May occur twice.
     Body(Value),
     Fail(String),
-    /// Responds to a chosen number.
+    /// Responds to the request of a chosen number, sent or not.
     AnswerTo {
         request_seq: Value,
         body: Value,

@@ -29,7 +29,7 @@ pub(super) struct EditorState {
     pub(super) got: Vec<Value>,
     /// Whether notifications are withheld until the test flushes them.
     pub(super) withheld: bool,
-    /// State of a generator for versions that jump, without randomness.
+    /// State of a deterministic generator of version jumps.
     pub(super) dice: u64,
 }
 
@@ -119,7 +119,7 @@ impl EditorState {
                             let step = [TextEdit::replace(typed.range.clone(), &typed.text)];
                             for place in &mut places {
                                 let range = text::map_range(place.range.clone(), &step);
-                                place.range = range.expect("a test types beside the edit");
+                                place.range = range.expect("a test types next to the edit");
                             }
                         }
                     } else {

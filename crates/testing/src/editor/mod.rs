@@ -1,4 +1,4 @@
-//! A language client under a test's control: an editor with buffers and a typing user.
+//! A scripted language client: an editor with buffers and a typing user.
 //!
 //! It mimics the observed behaviour of Neovim 0.11 and VS Code ([`Personality`]), and misbehaves on
 //! demand ([`Fault`]). It runs over any pair of streams, so it drives the real program too. Tests
@@ -268,7 +268,7 @@ impl Editor {
         self.buffer(uri).text
     }
 
-    /// A buffer.
+    /// A copy of an open buffer.
     ///
     /// # Panics
     /// If it is not open.
@@ -463,7 +463,7 @@ fn send_changes_later(
 }
 
 fn path(uri: &str) -> PathBuf {
-    paths::uri_to_path(uri).unwrap_or_else(|| panic!("{uri} is no file URI"))
+    paths::uri_to_path(uri).unwrap_or_else(|| panic!("{uri} is not a file URI"))
 }
 
 fn parse(raw: &RawValue) -> Value {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use text::LineEnds;
 
-/// The way in which an editor handles the version of an edit.
+/// The handling of an edit's version by an editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionCheck {
     /// Rejects any version but the buffer's with `applied: false` (VS Code).
@@ -35,11 +35,11 @@ pub struct Personality {
     ///
     /// Zero sends them at once, before the response to an edit.
     pub debounce: Duration,
-    /// Whether every change is sent as the whole text.
+    /// Whether the editor sends every change as the whole text.
     pub whole: bool,
-    /// The way in which the editor handles versions.
+    /// The handling of versions.
     pub check: VersionCheck,
-    /// Whether an edit is reported in the smallest pieces.
+    /// Whether the editor reports an edit in the smallest pieces.
     pub minimal: bool,
     /// Supported file operations.
     pub operations: &'static [&'static str],
@@ -106,7 +106,7 @@ pub struct Typed {
 /// A fault of one `workspace/applyEdit`.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// The edit is applied correctly.
+    /// Applies the edit correctly.
     Fine,
     /// Applies nothing, with `applied: true`.
     Drop,
@@ -121,7 +121,7 @@ pub enum Fault {
     },
     /// Applies the edit correctly or not at all, and never responds.
     Silent {
-        /// Whether it is applied.
+        /// Whether the editor applies it.
         made: bool,
     },
     /// The user types before and after an edit, in one notification.

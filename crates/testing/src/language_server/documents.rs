@@ -1,6 +1,6 @@
 //! Documents that a client has opened, by the protocol's messages.
 //!
-//! An invalid message panics: the client under test is wrong.
+//! Panics at an invalid message: the client under test is wrong.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ impl ModelOutput {
     }
 }
 
-/// The supported protocols.
+/// Names of the wire protocols that this module streams.
 pub const PROTOCOLS: [&str; 9] = [
     "anthropic-messages",
     "azure-openai-responses",
