@@ -1,4 +1,4 @@
-//! Text as values: byte ranges, positions, edits, and mapping of places through edits.
+//! Text as values: byte ranges, positions, edits, and mapping through edits.
 //!
 //! Knows nothing of files, editors or protocols. Every offset is a byte offset into UTF-8 text on a character
 //! boundary; anything else is an error, never a panic.

@@ -54,7 +54,7 @@ pub struct LineIndex {
     starts: Vec<usize>,
     len: usize,
     ends: LineEnds,
-    /// The text is known to be ASCII: positions take no time, however long the line.
+    /// Whether the text is known to be ASCII, so that positions need no scan.
     ascii: bool,
 }
 
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(index.offset(text, past, PositionEncoding::Utf16), Some(text.len()));
     }
 
-    /// From the start of the line, each takes as long as the line.
+    /// Covers a line in which a scan from its start would take quadratic time.
     #[test]
     fn positions_in_one_long_line_take_linear_time() {
         let text = "x".repeat(1 << 20);

@@ -74,7 +74,7 @@ impl<'a> EditMap<'a> {
         Self { edits, shifts: std::iter::once(0).chain(growths).collect() }
     }
 
-    /// The same as [`map_range`].
+    /// Maps a range like [`map_range`].
     pub fn range(&self, range: Range<usize>) -> Option<Range<usize>> {
         let first = self.edits.partition_point(|edit| edit.range.end < range.start);
         let end = self.edits.partition_point(|edit| edit.range.start <= range.end).max(first);
