@@ -73,7 +73,7 @@ impl RpcError {
     }
 }
 
-/// One message.
+/// A JSON-RPC message.
 #[derive(Debug, Clone)]
 pub enum Envelope {
     /// A request, which requires a response with its id.
@@ -105,7 +105,7 @@ pub enum Envelope {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON-RPC message: {reason}")]
 pub struct Malformed {
-    /// The problem.
+    /// The problem, for the log.
     pub reason: String,
     /// The id, if the body is recognizably a request; it can be answered with an error.
     pub id: Option<Id>,

@@ -85,15 +85,15 @@ pub struct MessageCodec {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DecoderState {
-    /// Before the first header line of a message.
+    /// Position before the first header line of a message.
     Idle,
-    /// Inside a header section of which `seen` bytes were read.
+    /// Position inside a header section of which `seen` bytes were read.
     Header { length: Option<u64>, seen: usize },
-    /// Inside a body of which this many bytes remain.
+    /// Position inside a body of which this many bytes remain.
     Body(usize),
-    /// Inside an oversized body of which this many bytes remain to be dropped.
+    /// Position inside an oversized body of which this many bytes remain to drop.
     Discard(u64),
-    /// Inside an oversized line, which is dropped up to its end.
+    /// Position inside an oversized line, which is dropped up to its end.
     DiscardLine,
 }
 
@@ -160,7 +160,7 @@ impl MessageCodec {
     /// Parses a header of the usual form in one step; leaves any other unchanged.
     fn usual_header(&mut self, buffer: &mut BytesMut) -> bool {
         let Some(rest) = buffer.strip_prefix(b"Content-Length: ") else { return false };
-        // Fewer digits than could overflow.
+        // Nine digits cannot overflow.
         let digits = rest.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 || !rest[digits..].starts_with(b"\r\n\r\n") {
             return false;

@@ -18,7 +18,7 @@ const GATHER: usize = 64 * 1024;
 /// The sending end of the queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Outbox {
-    // Unbounded, but `places` and the number of requests in flight bound it.
+    // The channel is unbounded, but `places` and the number of requests in flight bound it.
     sender: mpsc::UnboundedSender<Item>,
     places: Arc<Semaphore>,
 }

@@ -58,7 +58,7 @@ pub struct PeerOptions {
     pub limits: Limits,
     /// The cancellation method, sent with `{"id": …}` and obeyed when received.
     pub cancel_method: Option<String>,
-    /// Methods whose requests are never cancelled at the peer.
+    /// Methods whose requests this side never cancels at the peer.
     pub uncancellable: Vec<String>,
     /// Maximum number of ordinary messages that may wait to be written.
     pub queue: usize,
@@ -332,7 +332,7 @@ impl Peer {
         tokio::select! {
             () = self.shared.closed.cancelled() => {}
             result = self.shared.outbox.flush() => if let Err(OutboxClosed) = result {
-                tracing::debug!(peer = self.shared.name, "nothing left to flush, the writer has ended");
+                tracing::debug!(peer = self.shared.name, "nothing is left to flush: the writer has ended");
             }
         }
     }
@@ -411,11 +411,11 @@ impl Peer {
         match id {
             Some(Id::Number(id)) => match self.shared.pending.answer(id, outcome) {
                 Ok(()) => {}
-                Err(true) => tracing::debug!(peer = name, id, "ignored a late or repeated answer"),
-                Err(false) => tracing::warn!(peer = name, id, "answer to a request never made"),
+                Err(true) => tracing::debug!(peer = name, id, "ignored a late or repeated response"),
+                Err(false) => tracing::warn!(peer = name, id, "response to an unknown request"),
             },
-            Some(id) => tracing::warn!(peer = name, %id, "answer to a request never made"),
-            None => tracing::warn!(peer = name, ?outcome, "answer without an id"),
+            Some(id) => tracing::warn!(peer = name, %id, "response to an unknown request"),
+            None => tracing::warn!(peer = name, ?outcome, "response without an id"),
         }
     }
 
@@ -439,9 +439,9 @@ impl Peer {
         {
             let mut incoming = self.incoming();
             let refused = if incoming.contains_key(&id) {
-                Some(format!("{method} refused: another request with the id {id} is not answered yet"))
+                Some(format!("{method} refused: another request with the id {id} is pending"))
             } else if incoming.len() >= self.shared.incoming_limit {
-                Some(format!("{method} refused: too many at once"))
+                Some(format!("{method} refused: too many pending requests; try again later"))
             } else {
                 None
             };
@@ -472,7 +472,7 @@ impl Peer {
     fn answer(&self, id: Id, outcome: Result<Box<RawValue>, RpcError>) {
         let message = Envelope::Response { id: Some(id), outcome };
         if self.shared.outbox.put_control(message.to_bytes()).is_err() {
-            tracing::debug!(peer = self.shared.name, "an answer was not sent, the stream is closed");
+            tracing::debug!(peer = self.shared.name, "a response was not sent: the stream is closed");
         }
     }
 
@@ -624,7 +624,7 @@ impl PendingGuard {
         let params = envelope::raw(&serde_json::json!({ "id": self.id })).ok();
         let message = Envelope::Notification { method, params };
         if shared.outbox.put_control(message.to_bytes()).is_err() {
-            tracing::debug!(peer = shared.name, "a cancellation was not sent, the stream is closed");
+            tracing::debug!(peer = shared.name, "a cancellation was not sent: the stream is closed");
         }
     }
 }

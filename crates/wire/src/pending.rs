@@ -32,7 +32,7 @@ pub struct Closed {
     pub reason: CloseReason,
 }
 
-/// Requests without a response; `A` is an answer, `C` why the stream closed.
+/// Requests without a response; `A` is a response, `C` the reason of the closing.
 pub struct Pending<A, C> {
     table: Mutex<Table<A, C>>,
 }

@@ -101,7 +101,7 @@ async fn a_path_beyond_the_system_limit_is_reachable() {
     assert!(matches!(Listener::bind(&name), Err(LocalError::TooLong { .. })));
 }
 
-/// The role of this program when it runs as the other user. Not a test.
+/// Plays the other user when this program runs as that user. Not a test.
 #[test]
 fn other_user() {
     let Ok(path) = std::env::var("LOCAL_TEST_PATH") else { return };

@@ -272,7 +272,7 @@ async fn the_observer_sees_all_traffic() {
     );
 }
 
-/// A far end that responds at once shows the peer's own cost.
+/// Measures the peer's own cost with a far end that responds at once.
 ///
 /// The bound is loose, for busy machines: it catches a wait that should not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
