@@ -1,5 +1,6 @@
-//! The command's side of one connection: sends requests, forwards questions to the
-//! user, and detects a dead owner.
+//! The command's side of one connection.
+//!
+//! Sends requests, forwards questions to the user, and detects a dead owner.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -82,9 +83,9 @@ pub enum Failed {
     /// The owner ended or disconnected.
     #[error("{0} ended before it answered; check its result, then repeat the command")]
     Gone(OwnerName),
-    #[error("{0} stopped answering; it may still execute the request when it continues")]
+    #[error("{0} stopped answering; it may still execute the request, so check before you repeat it")]
     Silent(OwnerName),
-    #[error("{0} did not confirm the cancellation; it may still execute the request")]
+    #[error("{0} did not confirm the cancellation; it may still execute the request, so check its result")]
     NotStopped(OwnerName),
     #[error("{owner}: {message}")]
     Refused { owner: OwnerName, message: String },

@@ -45,7 +45,7 @@ pub struct Host {
 pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
     let process = stream.process();
     let (tasks, jobs) = (TaskTracker::new(), TaskTracker::new());
-    // Cancelled by `stop`, by the command, and by its end.
+    // `stop`, the command, and the end of the connection cancel the requests.
     let (cancel, gone) = (stop.child_token(), CancellationToken::new());
     let connection = Arc::new(Connection {
         host,

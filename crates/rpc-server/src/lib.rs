@@ -1,5 +1,4 @@
-//! JSON-RPC between commands and the process that serves the project's editor, the
-//! owner.
+//! JSON-RPC between commands and the owner, the process that serves the editor.
 //!
 //! An owner announces itself at `run/<workspace id>/<pid>.sock` ([`serve`]). A command connects to it
 //! ([`find`]) and lets it execute requests, on the editor's text and with its warm language servers. The

@@ -1,5 +1,6 @@
-//! The messages between a command and an owner, as values
-//! (`docs/protocols/owner.md`).
+//! The messages between a command and an owner, as values.
+//!
+//! `docs/protocols/owner.md` specifies them.
 
 use agent::{Content, ToolError, ToolResult};
 use policy::{Answer, Choice, Chosen, Question, QuestionKind};
@@ -42,7 +43,7 @@ pub struct Hello {
     /// Whether the command can ask the user.
     #[serde(default)]
     pub asks: bool,
-    /// Whether later commands know what this one reads.
+    /// Whether the owner keeps the texts that this command reads for later ones.
     #[serde(default)]
     pub keep: bool,
 }
