@@ -1,4 +1,4 @@
-//! Whether a use of a name is a call, by the text around it.
+//! Recognizes calls of a name by the text around it.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ const LINE_STATEMENTS: &[&str] = &["python", "go", "ruby", "kotlin", "swift", "s
 
 /// Whether the name at `range` is called there.
 ///
-/// Arguments follow it, maybe after type arguments, or it is a decorator or an element.
+/// Arguments follow it, possibly after type arguments, or it is a decorator or an element.
 pub(crate) fn is_called(text: &str, range: &Range<usize>, language: &str) -> bool {
     let before = text.get(..range.start).unwrap_or_default();
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';

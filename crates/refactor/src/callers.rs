@@ -1,4 +1,4 @@
-//! The callers of a function, with those that its server leaves out.
+//! The callers of a function, including those that its server omits.
 //!
 //! A server may follow calls only inside the package of the function (tsserver 5.9); the search then finds
 //! calls in other packages among the references. Calls through an overridden method may reach the function
@@ -113,7 +113,7 @@ impl CallerSearch<'_> {
         }
     }
 
-    /// Calls among the uses in `packages`, and the packages whose uses are no calls.
+    /// Calls among the uses in `packages`, and the packages whose uses are not calls.
     ///
     /// Each call belongs to its innermost function, else to its file.
     async fn calls_among_uses(&self, packages: &[AbsPath]) -> Result<(Vec<Call>, Vec<AbsPath>), ServerError> {

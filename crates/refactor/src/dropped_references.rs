@@ -11,7 +11,7 @@ use workspace::{Workspace, WorkspaceEdit};
 
 use crate::edited;
 
-/// Stems of files that represent their directory. An import may name only that.
+/// Stems of files that represent their directory; an import may omit them.
 const HEADS: [&str; 5] = ["index", "__init__", "mod", "lib", "main"];
 
 /// A place that loses the old name and does not get the new one.
@@ -116,10 +116,10 @@ mod tests {
         check("import x\nfrom .signals import a", &[("x\nfrom .signals import a", "x")], false);
         check("from .signals import a\n", &[("signals", "sigs")], false);
         check("import './signals.js'\n", &[("'./signals.js'", "'../b/sigs.js'")], false);
-        // In parts.
+        // The edits replace the name in parts.
         check("from .signals import a\n", &[("nal", "")], false);
         check("from .signals import a\n", &[("sig", "s"), ("nals", "igs")], false);
-        // Names that are not touched stay, and a line may go as a whole.
+        // An untouched name stays, and an edit may remove a whole line.
         check("from .signals import a\n", &[("import a", "import b")], false);
         check("import signals\nx = 1\n", &[("import signals\n", "")], false);
         check("  import signals;\nx = 1\n", &[("import signals;", "")], false);

@@ -1,8 +1,8 @@
 //! Updates of `#include` lines of C and related languages that a move breaks.
 //!
-//! No server does it. Every compiler searches a quoted path in the directory of the including file first. If
-//! the path leads to a file from there, it means that file whatever the include directories are. Only such
-//! lines are changed. The move reports a line that leads to another file than before and has no exact update.
+//! No server updates them. Every compiler searches a quoted path in the directory of the including file first. If
+//! the path leads to a file from there, it means that file, whatever the include directories are. Only such
+//! lines change. The move reports a line that leads to another file than before and has no exact update.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub(crate) fn is_source(path: &AbsPath) -> bool {
 /// The moves of an edit, and the paths that they affect.
 pub(crate) struct Moves {
     places: Vec<(AbsPath, AbsPath)>,
-    /// Whether directories and links lead, by a link, into what moves.
+    /// Whether each directory or link leads through a link to a moved path.
     linked: RefCell<HashMap<AbsPath, bool>>,
 }
 
@@ -101,13 +101,13 @@ impl Moves {
                     continue;
                 }
                 Some((_, it)) if it.is_dir() != left.is_empty() => {}
-                // A directory that the move creates.
+                // The move creates this directory.
                 None if self.places.iter().any(|(_, to)| *to != place && to.starts_with(&place)) => {}
                 _ => return None,
             }
             here = next;
         }
-        // As its directory spells it, on a file system that ignores case.
+        // A file system that ignores case keeps the spelling of the directory entry.
         Some(self.after(&file_at(self.before(&AbsPath::new(&here)?)?.as_path())?))
     }
 
@@ -127,7 +127,7 @@ impl Moves {
                 .any(|it| self.is_linked(it))
     }
 
-    /// Whether `path` leads, by a link, into what moves.
+    /// Whether `path` leads through a link to a moved path.
     fn is_linked(&self, path: AbsPath) -> bool {
         let leads = |path: &AbsPath| {
             let real = path.as_path().canonicalize().ok().and_then(AbsPath::new);
@@ -157,7 +157,7 @@ impl Moves {
             if leads == target {
                 continue;
             }
-            // With another name it passes a link, which `..` does not undo.
+            // A path with another name passes a link, which `..` does not undo.
             let own = meant.filter(|it| *it == directory.join(old)).zip(target);
             let new_text = own.and_then(|(meant, target)| {
                 let kept = (directory == new_directory && meant.parent() == target.parent()).then(|| {
@@ -200,7 +200,7 @@ fn relative(directory: &AbsPath, target: &AbsPath) -> Option<String> {
 
 /// Ranges of the quoted paths of `#include` and `#import`.
 ///
-/// Comments, strings, absolute paths and paths with a backslash are left out.
+/// Omits comments, strings, absolute paths and paths with a backslash.
 fn quoted_includes(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();

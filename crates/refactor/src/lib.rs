@@ -1,8 +1,8 @@
 //! Refactorings of language servers, completed across the workspace.
 //!
 //! A rename also covers stub files and reports overrides that keep their name; a move also updates `#include`
-//! lines and reports paths that still name the old place; callers include those of other packages. Nothing is
-//! written here: the result is a [`workspace::WorkspaceEdit`] with typed [`Note`]s.
+//! lines and reports paths that still name the old place; callers include those of other packages. This crate
+//! writes no files: its result is a [`workspace::WorkspaceEdit`] with typed [`Note`]s.
 
 mod call_syntax;
 mod callers;

@@ -50,16 +50,16 @@ pub enum Note {
         lines: usize,
         files: usize,
     },
-    /// No server updates what refers to a file that moves.
+    /// No server updates the references to the moved file.
     NoServerForMove {
         /// Whether `#include` lines were updated.
         updates_includes: bool,
     },
     /// `#include` lines that lead to another file than before.
     IncludesRedirected(Vec<Redirected>),
-    /// Files that may contain `#include` lines and are not text.
+    /// Files that may contain `#include` lines but are not text.
     IncludesUnread(Vec<AbsPath>),
-    /// Lines that name the old place of what moves.
+    /// Lines that name the old place of a moved file or directory.
     StalePaths(Vec<Line>),
     /// `#include` lines for which both the old and the new place match.
     ///

@@ -1,5 +1,6 @@
-//! Overrides: the methods that a method overrides, that override it, and that
-//! override the same one.
+//! Overrides: the methods that a method overrides or that override it.
+//!
+//! Other methods that override the same one belong to them too.
 //!
 //! A server may treat each of them as a symbol of its own (basedpyright 1.40), so that a rename or a search for
 //! callers reaches only one of them. A method is a base of another if the server lists the other among its
@@ -47,7 +48,7 @@ pub struct Method {
 pub struct OverrideSet {
     /// The name that all methods of the set share.
     pub name: String,
-    /// The server that was asked.
+    /// The server that received the requests.
     pub server: String,
     /// The methods that it overrides.
     pub bases: Vec<Method>,
@@ -227,7 +228,7 @@ impl OverrideSearch<'_> {
         if others.is_empty() && set.cut.is_none() {
             return Ok(());
         }
-        // A definition may say that its server's answer is of no use.
+        // A definition may declare that its server's answer is useless.
         if !self.pool.answers(self.server, &home.path, Feature::Implementation) {
             set.reason = Some(Reason::NotOffered);
             set.unknown = others.into_iter().map(|(_, method)| method.clone()).collect();
@@ -307,7 +308,7 @@ impl OverrideSearch<'_> {
 
     /// Finds uses of a member of that name for which the server knows no definition.
     ///
-    /// It searches the method's file only: a mixin calls methods that only the class it is mixed into has.
+    /// Searches only the method's file: a mixin calls methods that only its host class has.
     async fn resolve_members(
         &self,
         set: &mut OverrideSet,

@@ -52,7 +52,7 @@ pub struct Mentions {
 /// Plans a rename in all files.
 ///
 /// # Errors
-/// [`RefactorError`]: half a rename is refused.
+/// [`RefactorError`], also in place of an incomplete rename.
 pub async fn rename(
     workspace: &Workspace,
     pool: &Arc<ServerPool>,

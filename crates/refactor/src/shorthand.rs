@@ -56,7 +56,7 @@ fn text_of(workspace: &Workspace, operation: &Operation) -> Option<Arc<str>> {
 
 /// Whether the text around a name allows a shorthand.
 ///
-/// Most renames touch none, and parse nothing.
+/// Most renames touch none, and need no parsing.
 fn may_be_shorthand(text: &str, range: &Range<usize>) -> bool {
     let before = text.get(..range.start).and_then(|part| part.trim_end().chars().next_back());
     let after = text.get(range.end..).and_then(|part| part.trim_start().chars().next());

@@ -491,7 +491,7 @@ fn binds(text: &str, name: &str) -> bool {
 #[derive(PartialEq)]
 enum Leads {
     Old,
-    /// To the old or the new place, depending on the include directories.
+    /// The old or the new place, depending on the include directories.
     Either,
 }
 

@@ -1,6 +1,6 @@
 //! Stub files: a second file of the same module (`a.py` and its stub `a.pyi`).
 //!
-//! A server answers for the file that it reads; the other would keep the old name unnoticed. Pilcrow renames
+//! A server edits only the file that it reads; the other would silently keep the old name. Pilcrow renames
 //! a symbol in both files or in none.
 //!
 //! Invariants: the search finds the other declaration by its symbol path, never by its name alone. A module

@@ -1,4 +1,4 @@
-//! Complaints of users about other agents' language-server tools, each with the tests that cover it.
+//! Complaints of users about other agents' language-server tools, with their tests.
 //!
 //! The list finds a complaint by its number, and fails if a listed test is missing.
 
@@ -93,7 +93,7 @@ const LIST: &[Complaint] = &[
         ],
     ),
     ("oh-my-pi", 8383, "a reload", &["omp_a_reload_helps_a_server_that_exited_at_once"]),
-    ("oh-my-pi", 8384, "a rename of a file", &["a_file_moves_with_what_refers_to_it"]),
+    ("oh-my-pi", 8384, "a rename of a file", &["a_file_moves_with_the_references_to_it"]),
     ("oh-my-pi", 8385, "a rename of a file", &["a_file_that_no_server_follows_moves_alone"]),
     ("oh-my-pi", 8386, "idleness", &["an_idle_server_is_stopped_and_restarted"]),
     ("oh-my-pi", 8387, "a restart", &["a_server_killed_from_outside_is_restarted"]),

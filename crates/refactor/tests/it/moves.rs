@@ -14,7 +14,7 @@ fn edit(line: u32, start: u32, end: u32, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_file_moves_with_what_refers_to_it() {
+async fn a_file_moves_with_the_references_to_it() {
     let answer = json!({"documentChanges": [
         {"textDocument": {"uri": "${root}/b.txt", "version": null}, "edits": [edit(0, 4, 5, "c")]},
     ]});
@@ -264,7 +264,7 @@ async fn stale_modules_and_includes_are_reported() {
     ];
     let note = notes_of_move("include/x/a.h", "include/x/b.h", &files).await;
     assert_eq!(note, "stale: src/a.c:1");
-    // From the workspace's own directory, and however it is spelled.
+    // An include may name the path from the workspace's root, in any form of the directive.
     let files = [
         ("util.h", ""),
         ("src/a.c", "#include \"util.h\"\n  # include <util.h>\n#import <util.h>\n#include <x/util.h>\n"),
@@ -282,7 +282,7 @@ async fn stale_modules_and_includes_are_reported() {
     assert_eq!(note, "stale: src/a.c:3\nambiguous: src/a.c:1, src/a.c:2");
     let note = notes_of_move("include/foo", "lib/foo", &files).await;
     assert_eq!(note, "stale: src/a.c:3\nambiguous: src/a.c:1");
-    // In what lists a project's files a name stands alone.
+    // A build file lists the names of files alone.
     let files = [
         ("a.c", ""),
         ("Makefile", "a.o: a.c b.c\n\tcc -c a.c\n"),
@@ -311,7 +311,7 @@ async fn quoted_includes_follow_a_header() {
         ("test/t.c", "#include \"a.h\"\n"),
         ("README.md", "#include \"lib/a.h\"\n"),
     ];
-    // In its directory.
+    // The header moves within its directory.
     let (outcome, note) = move_of(&files, "lib/a.h", "lib/c.h").await;
     assert_eq!(
         outcome,
@@ -326,7 +326,7 @@ async fn quoted_includes_follow_a_header() {
         IncludesUpdated { lines: 3, files: 2 }
         stale: README.md:1, lib/c.h:2, main.cpp:1, test/t.c:1"#]]
     .assert_eq(&note);
-    // To another one: what it includes itself is named from there.
+    // The header moves to another directory: its own includes get paths from there.
     let (outcome, note) = move_of(&files, "lib/a.h", "test/a.h").await;
     assert_eq!(
         outcome,
@@ -342,7 +342,7 @@ async fn quoted_includes_follow_a_header() {
         redirected: test/t.c:1 to test/a.h
         stale: README.md:1, main.cpp:1"#]]
     .assert_eq(&note);
-    // A directory: what is within it keeps together.
+    // A directory moves: includes between its files stay.
     let (outcome, _) = move_of(&files, "lib", "src/lib").await;
     let has = |line: &str| outcome.contains(&line.to_owned());
     assert!(has("main.cpp: #include \"src/lib/a.h\" // \"lib/a.h\"\n#include \"b.h\"\n"), "{outcome:?}");
@@ -367,7 +367,7 @@ async fn redirected_includes_are_reported() {
     assert_eq!(redirected(&note).as_deref(), Some("tools/main.c:2 to tools/config.h"));
     let (_, note) = move_of(&files, "src/main.c", "tools/deep/main.c").await;
     assert_eq!(redirected(&note), None);
-    // A directory in which one is that was not there.
+    // The moved directory contains a header at a path that was free before.
     let files = [("main.c", "#include \"x/a.h\"\n"), ("inc/x/a.h", ""), ("y/a.h", "")];
     let (_, note) = move_of(&files, "y", "x").await;
     assert_eq!(redirected(&note).as_deref(), Some("main.c:1 to x/a.h"));
@@ -429,7 +429,7 @@ async fn a_file_that_is_not_text_is_reported() {
 async fn an_include_through_a_link_is_not_updated() {
     let files = [("a.h", ""), ("deep/er/x.h", ""), ("b.c", "#include \"link/../a.h\"\n")];
     let bench = bench(&files, Script::new(json!({"textDocumentSync": 2})));
-    // From there `..` leads into `deep`, whatever the spelling says.
+    // From `link`, `..` leads into `deep`, whatever the spelling says.
     std::os::unix::fs::symlink("deep/er", bench.path("link").as_path()).unwrap();
     let moved = move_file(&bench, &bench.path("a.h"), &bench.path("c.h")).await.unwrap();
     assert_eq!(bench.outcome(moved.edit), ["c.h: "]);

@@ -38,7 +38,7 @@ const CLAIMED: &[(&str, &str)] = &[
     ("examples/one/app.py", "from pkg.core import x\n\nprint(x)\n"),
 ];
 
-/// Earlier requests do not affect a move.
+/// Moves a module after different earlier requests.
 ///
 /// The server was just started, or knows an example.
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_module_moves_with_its_imports() {
         for name in asks {
             let known = bench.pool.diagnostics(&bench.doc(name), &cx(DEADLINE)).await.unwrap();
             assert!(known.value.pending.is_empty(), "{name}: {known:?}");
-            // Shown again, and reported of again.
+            // The server checks the shown file again.
             let look = lsp_client::CheckRole::Dependent;
             let known = bench.pool.check(&bench.doc(name), look, &cx(DEADLINE)).await;
             assert!(known[0].known.is_ok(), "{name}: {known:?}");
@@ -68,7 +68,7 @@ async fn a_module_moves_with_its_imports() {
     }
 }
 
-/// A directory moves with what refers to the files in it.
+/// Moves a directory and checks the references to the files in it.
 async fn directory_moves(server: &str, files: &[(&str, &str)], (from, to): (&str, &str), expected: &[&str]) {
     let bench = real(&[server], files);
     let answer = moved(&bench, &bench.path(from), &bench.path(to)).await;

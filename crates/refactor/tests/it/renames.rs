@@ -1,4 +1,4 @@
-//! Renames: stub files, overrides, what remains unknown.
+//! Renames: stub files, overrides, methods whose relation remains unknown.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ async fn left_behind_within(
 async fn a_timeout_reports_the_time_of_the_search() {
     let said = left_behind_within(Duration::from_secs(2), 12, 1, "", vec![Step::Never]).await;
     let after = said.split_once("did not answer textDocument/implementation within ").unwrap().1;
-    // 30 % of what the call has left.
+    // The search gets 30 % of the call's remaining time.
     let millis: u64 = after.split_once("ms").unwrap().0.parse().unwrap();
     assert!((100..=600).contains(&millis) && millis.is_multiple_of(10), "{said}");
 }
@@ -88,16 +88,16 @@ async fn related_methods_that_keep_their_name_are_reported() {
     // Implementations of `Top`, then of `Lone`: an overriding method is not a base.
     let said = left_behind(4, 0, "", &[json!([top, low]), json!([lone])]).await;
     expect!["not renamed: overriding Low.old (a.txt:2); uses a.txt:4"].assert_eq(&said);
-    // An unrelated method.
+    // The method is unrelated to the others.
     assert_eq!(left_behind(21, 2, "", &[json!([lone]), json!([top, low]), json!([low])]).await, "");
-    // The server does not know, or its answer is of no use.
+    // The server does not know, or its answer is useless.
     let empty = "[requires]\nimplementation = []\n";
     for said in [left_behind(12, 1, "", &[]).await, left_behind(12, 1, empty, &[json!([low])]).await] {
         assert_eq!(said, "not renamed: unknown Top.old (a.txt:1), Lone.old (a.txt:3); not offered");
     }
 }
 
-/// A base's name occurs in more files than the search reads.
+/// Covers a base whose name occurs in more files than the search reads.
 ///
 /// These files come before the file of the override.
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn unresolved_members_are_reported() {
     }
 }
 
-/// The scan waits for a FIFO of ignore rules that nothing writes to.
+/// Blocks the scan with a FIFO of ignore rules that nothing writes to.
 #[tokio::test]
 async fn a_search_for_a_name_ends_with_the_call() {
     let class = json!([classes()[0]]);
@@ -196,7 +196,7 @@ async fn renamed_in_two_sides(two: &str, answers: [Value; 2]) -> Result<Vec<Stri
             .on("textDocument/documentSymbol", [Step::Result(json!([symbol(1)]))])
             .on("textDocument/documentSymbol", [Step::Result(json!([symbol(2)]))])
             .on("textDocument/rename", [Step::Result(json!({"changes": first}))])
-            // Asked about the other side.
+            // The server is asked about the other side.
             .on("textDocument/rename", [Step::Result(json!({"changes": second}))]);
     let more = "open_candidates = true\nstub_extensions = [[\"one\", \"two\"]]\n[[languages]]\nid = \"sides\"\npatterns = [\"*.one\", \"*.two\"]\n";
     let files = [("a.one", "Box\nold\n"), ("a.two", two), ("user.two", "old\n")];
@@ -238,9 +238,9 @@ async fn an_imported_name_is_renamed_in_the_stub_too() {
             .on("textDocument/documentSymbol", [none])
             .on("textDocument/documentSymbol", [own])
             .on("textDocument/rename", renames(first.clone()))
-            // Asked again with all of it open.
+            // Pilcrow asks again with all the files open.
             .on("textDocument/rename", renames(first))
-            // For the one module's other file, which brings a user of it, and of that one's.
+            // Pilcrow asks for the other file of `i`, whose edit adds its user `u.one`, and for the other file of `u`.
             .on("textDocument/rename", renames(json!({"${root}/i.two": at(0), "${root}/u.one": at(14)})))
             .on("textDocument/rename", renames(json!({"${root}/u.two": at(0)})));
     let files = [
