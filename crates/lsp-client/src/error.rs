@@ -81,7 +81,7 @@ pub enum ServerError {
     Start { server: String, reason: String },
 }
 
-/// Why a server cannot answer yet.
+/// The reason why a server cannot answer yet.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StartCause {
     /// The project is loading, with the progress that the server reports.
@@ -89,18 +89,18 @@ pub enum StartCause {
     Loading(Option<String>),
     #[error("its process has not answered `initialize` yet")]
     Initializing,
-    #[error("it crashed {failures} times, next start in {wait:.0?}\n{stderr_tail}")]
+    #[error("it crashed {failures} times; the next start is in {wait:.0?}\n{stderr_tail}")]
     Crashing { failures: u32, wait: Duration, stderr_tail: String },
     #[error("its definition was changed while it started")]
     DefinitionChanged,
     #[error("Pilcrow is shutting down")]
     ShuttingDown,
-    /// In MiB, and the limit.
+    /// The memory of the servers in use, and the limit, in MiB.
     #[error("the servers in use take {used} MiB of {limit} MiB; raise `lsp.max_memory`")]
     Memory { used: u64, limit: u64 },
 }
 
-/// Why a request or its answer was refused.
+/// The reason why a request or its answer was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// An error response of the server.
@@ -170,7 +170,7 @@ pub enum EditProblem {
     Outside(String),
     #[error("its edit changes {0}, which is not a file")]
     NotAFile(String),
-    #[error("its edit is for version {answered} of {path}, the request was about version {requested}")]
+    #[error("its edit is for version {answered} of {path}, but the request was about version {requested}")]
     Version { path: AbsPath, answered: i32, requested: String },
     #[error("its edits of {path} do not fit the text: {reason}")]
     DoesNotFit { path: AbsPath, reason: String },

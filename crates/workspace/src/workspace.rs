@@ -32,14 +32,14 @@ pub struct Workspace {
 
 /// Reverts unfinished commits of dead processes, and recovers command backups.
 ///
-/// The backups go to the journal. A process that holds the lock lives, and reverts its own.
+/// The backups go to the journal. A process that holds the lock is alive, and reverts its own commits.
 fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError> {
     let journal = Journal::new(state)?;
     if journal.pending()?.is_empty() && !command_backup::is_any(state)? {
         return Ok(Vec::new());
     }
     let Some(_lock) = state.try_lock(LOCK)? else { return Ok(Vec::new()) };
-    // First our own unfinished writes, then whole files.
+    // Revert our own unfinished writes first, then recover whole files.
     let mut notes = recovery::recover(&journal)?;
     notes.extend(command_backup::recover(state, &journal)?);
     Ok(notes)
@@ -97,7 +97,7 @@ pub enum PathError {
     /// The path names a document without a file that no editor has open.
     #[error("no document {path} is open in the editor; if it was saved, use its new name")]
     NotOpen { path: String },
-    /// The text is no path, or the path has a broken link.
+    /// The text is not a path, or the path has a broken link.
     #[error("{path:?} is not a usable path: {reason}")]
     Invalid { path: String, reason: String },
 }
@@ -325,7 +325,7 @@ impl Workspace {
         self.inner.commits.subscribe()
     }
 
-    /// Plans reverting `which` on the present text. Blocks.
+    /// Plans the undo of `which` on the current text. Blocks.
     ///
     /// # Errors
     /// [`UndoError`].
@@ -333,7 +333,7 @@ impl Workspace {
         undo::plan_undo(&self.inner, which)
     }
 
-    /// Plans reverting the last undo. Blocks.
+    /// Plans the redo, which reverts the last undo. Blocks.
     ///
     /// # Errors
     /// [`UndoError`].

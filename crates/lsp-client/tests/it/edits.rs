@@ -81,7 +81,7 @@ async fn an_edit_for_another_version_is_refused() {
         json!({"documentChanges": [{"textDocument": document, "edits": [edit(0, 0, 1, "x")]}]})
     };
     let bench = bench(&[("a.txt", "abc")], renames(change(7)));
-    refused(&bench, ErrorCode::StaleText, &expect!["scripted: textDocument/rename: its edit is for version 7 of a.txt, the request was about version 1"]).await;
+    refused(&bench, ErrorCode::StaleText, &expect!["scripted: textDocument/rename: its edit is for version 7 of a.txt, but the request was about version 1"]).await;
 }
 
 #[tokio::test]
@@ -412,7 +412,7 @@ async fn the_options_of_file_operations_are_kept() {
     // refuses it.
     let bench = bench(&files, renames(json!({"documentChanges": [file("delete", "d", json!({}))]})));
     let answer = bench.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
-    expect!["d cannot be changed like this: it is not empty, d/c.txt is in it"]
+    expect!["d cannot be changed like this: it is not empty: d/c.txt is in it"]
         .assert_eq(&relative(&bench.workspace.plan(answer.value).unwrap_err().to_string()));
 }
 

@@ -130,7 +130,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<(PathBuf, Tracked)>> {
         } else {
             let end = at + bytes.get(at..)?.iter().position(|byte| *byte == 0)?;
             let name = bytes[at..end].to_vec();
-            // Padded to a multiple of eight, with at least one zero.
+            // Git pads each entry to a multiple of eight, with at least one zero.
             at = start + ((end - start) / 8 + 1) * 8;
             name
         };
@@ -145,7 +145,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<(PathBuf, Tracked)>> {
     (!split).then_some(entries)
 }
 
-/// A number of git's variable width, and the position after it.
+/// Reads a number of git's variable width, and the position after it.
 fn offset(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);

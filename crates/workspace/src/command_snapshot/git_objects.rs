@@ -126,7 +126,7 @@ pub(super) fn from_blob(content: &[u8], stamp: Stamp) -> Image {
 
 /// Finds the files whose content git filters between disk and repository.
 ///
-/// The size may stay the same. `None`: ambiguous.
+/// A filter may keep the size. `None` if the list is ambiguous.
 pub(super) fn filtered(
     root: &AbsPath,
     index: Option<&Index>,
@@ -176,7 +176,7 @@ pub(super) fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         for line in text.lines() {
             if let Err(error) = builder.add_line(None, line) {
-                tracing::debug!(%error, "a line of an ignore file is no pattern");
+                tracing::debug!(%error, "a line of an ignore file is not a pattern");
             }
         }
     }

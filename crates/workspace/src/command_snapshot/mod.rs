@@ -203,7 +203,7 @@ impl CommandSnapshots {
         backup.back_up(self.root(), images, run, label).map(Some)
     }
 
-    /// Lists the targets of a command line, with their present state.
+    /// Lists the targets of a command line, with their current state.
     fn targets(&self, line: &str) -> Vec<(AbsPath, Option<Mark>)> {
         let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
         let mut targets = Vec::new();
@@ -367,7 +367,7 @@ impl CommandSnapshots {
                 adopted: false,
             });
         }
-        // Changes that no step can represent.
+        // The remaining changes cannot be represented by steps.
         let other_mode = before
             .directories
             .iter()

@@ -1,7 +1,7 @@
 //! The disk's part of a commit: staging, replacing, and rolling back.
 //!
 //! `begin` stages everything, `finish` makes it visible, and `roll_back` leaves no trace. The order makes a
-//! crash harmless: contents and entry are durable before anything appears beside the user's files, and every
+//! crash harmless: contents and entry are durable before anything appears next to the user's files, and every
 //! new content before any replaces a file. Everything blocks and runs under the workspace's commit lock.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ enum WriteMethod {
     /// A change by the editor.
     Editor,
     Remove,
-    /// Replacement by a file beside the path.
+    /// Replacement by a file next to the path.
     Replace,
     /// Overwriting in place, for this reason.
     InPlace(&'static str),
@@ -174,7 +174,7 @@ impl Transaction {
         error
     }
 
-    /// Makes directories, and the new contents beside their places.
+    /// Creates directories, and stages the new contents next to their places.
     fn stage(&mut self) -> Result<(), CommitError> {
         for directory in &self.entry.made {
             let passable = StoredDirectory { mode: None, ..directory.clone() };
@@ -218,7 +218,7 @@ impl Transaction {
         let like = step.moved_from.as_ref().or(step.before.as_ref().map(|_| &step.path));
         let mut after = after.clone();
         if source.is_none() && step.before.as_ref().is_some_and(|before| before.mode == after.mode) {
-            // The present permissions, should they have changed since the plan.
+            // The step keeps the current permissions, which may have changed since the plan.
             after.mode = None;
         }
         write::stage(temp, &after, like)
@@ -235,7 +235,7 @@ impl Transaction {
         let mut directories: BTreeSet<AbsPath> =
             self.entry.made.iter().filter_map(|directory| directory.path.parent()).collect();
         let (mut n, mut in_place) = (0, 0);
-        // Removals first: on a case-insensitive disk the old name is the new one.
+        // Removals come first: on a case-insensitive disk the old name is the new one.
         for removing in [true, false] {
             for index in 0..self.plan.steps.len() {
                 if self.methods[index] == WriteMethod::Editor
@@ -256,7 +256,7 @@ impl Transaction {
                 if self.methods[index] == WriteMethod::Replace {
                     let temp = self.entry.temp(index);
                     match std::fs::rename(&temp, &path) {
-                        // Two names of one file: the system keeps both.
+                        // Both names are of one file, and the system keeps both.
                         Ok(()) => write::remove(&temp).map_err(|error| io(&temp, error))?,
                         Err(error) if allows_overwrite(&error) && can_overwrite(&self.plan.steps[index]) => {
                             write::remove(&temp).map_err(|error| io(&temp, error))?;
@@ -348,7 +348,7 @@ fn is_open(plan: &Plan, path: &AbsPath) -> bool {
     find(plan, path).is_some_and(|step| step.open)
 }
 
-/// Whether every open document is planned on its present text.
+/// Whether every open document is planned on its current text.
 fn rebase(inner: &WorkspaceState, plan: &mut Plan) -> bool {
     let Some(editor) = &inner.editor else { return false };
     let mut is_current = true;

@@ -59,7 +59,7 @@ impl Content {
         }
     }
 
-    /// The text, if it is text.
+    /// The text; `None` for any other content.
     pub fn as_text(&self) -> Option<&Arc<str>> {
         match self {
             Self::Text { text, .. } => Some(text),

@@ -18,7 +18,7 @@ pub struct Document {
     /// Whether the file begins with a byte order mark, which every write keeps.
     pub bom: bool,
     pub version: Version,
-    /// The owner of its present text.
+    /// The owner of its current text.
     pub owner: Owner,
     /// Reason why it must not be edited now, with the remedy.
     ///
@@ -35,7 +35,7 @@ pub struct Version {
     pub editor: Option<i32>,
 }
 
-/// The owner of a document's present text.
+/// The owner of a document's current text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// No editor has the document open.

@@ -1,6 +1,6 @@
 //! Traces that other editors leave of a file they have open.
 //!
-//! An editor that is not connected may have a file open. Vim and Neovim then keep a swap file, beside the
+//! An editor that is not connected may have a file open. Vim and Neovim then keep a swap file, next to the
 //! file or in a directory of their own, and Emacs a lock.
 //!
 //! Every trace counts: a swap file of an editor that died has text that was never saved, and the user has to
@@ -177,7 +177,7 @@ mod tests {
         assert!(lock_reason("tmp/%PATH%.swp", b"").is_some());
         assert!(lock_reason("tmp/it.py.swp", &block0("~me/a/it.py")).is_some());
         assert!(lock_reason("tmp/it.py.swp", &block0("~/a/it.py")).is_some());
-        // For another file of that name, or an unknown one.
+        // The swap file is for another file of that name, or an unknown one.
         assert_eq!(lock_reason("tmp/it.py.swp", &block0("~/b/it.py")), None);
         assert_eq!(lock_reason("tmp/it.py.swp", b""), None);
         assert_eq!(lock_reason("s/nvim/swap/%home%me%it.py.swp", b""), None);

@@ -9,15 +9,15 @@ use crate::Workspace;
 use crate::documents::document::{Document, ReadError};
 use crate::documents::stamp::Stamp;
 
-/// Maximum number of files; then all are forgotten.
+/// Maximum number of files; one more drops all of them.
 const LIMIT: usize = 512;
 
-/// Some documents from the disk.
+/// Documents read from the disk, with their stamps.
 #[derive(Debug, Default)]
 pub struct ReadCache(Mutex<HashMap<AbsPath, (Stamp, Document)>>);
 
 impl ReadCache {
-    /// [`Workspace::document`], at the cost of a `stat` if it did not change.
+    /// Reads like [`Workspace::document`]; an unchanged file costs only a `stat`.
     ///
     /// Blocks.
     ///
@@ -27,7 +27,7 @@ impl ReadCache {
         if let Some(document) = workspace.inner.open_document(path) {
             return Ok(document);
         }
-        // Before the text is read: a later change has another stamp.
+        // Stamp the file before reading the text: a later change has another stamp.
         let stamp = Stamp::of(path.as_path());
         if let Some((known, document)) = self.0.lock().get(path)
             && known.is_same(&stamp)

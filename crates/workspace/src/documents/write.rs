@@ -1,4 +1,4 @@
-//! Writes of the user's files: staged beside the path, or in place.
+//! Writes of the user's files: staged next to the path, or in place.
 //!
 //! Callers hold the commit lock, and have stored the content before.
 

@@ -287,7 +287,7 @@ impl Now {
     ///
     /// `most` limits the size of a content; larger ones are not stored.
     fn of(path: &AbsPath, was: &Stored, ended: Option<SystemTime>, most: u64) -> Self {
-        // Not the modification time, which programs reset when they copy or move a file here.
+        // The modification time does not count: programs reset it when they copy or move a file here.
         let is_old = |meta: &std::fs::Metadata| {
             let (seconds, nanos) = (u64::try_from(meta.ctime()), u64::try_from(meta.ctime_nsec()));
             let since = Duration::from_secs(seconds.unwrap_or(u64::MAX))

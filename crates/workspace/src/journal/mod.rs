@@ -71,7 +71,7 @@ pub(crate) struct StoredStep {
     pub open: bool,
     /// Whether it is overwritten in place; a crash can leave a mix of both contents.
     ///
-    /// The beginning of the one and the end of the other.
+    /// The mix has the beginning of one and the end of the other.
     #[serde(default)]
     pub in_place: bool,
     /// Whether the file was created empty for the commit, so that undo removes it.
@@ -383,7 +383,7 @@ impl Entry {
         self.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &self.steps[index])
     }
 
-    /// Returns the file beside `path` that stages its new content.
+    /// Returns the file next to `path` that stages its new content.
     pub fn temp(&self, index: usize) -> AbsPath {
         let path = &self.steps[index].path;
         let directory = path.parent().unwrap_or_else(|| path.clone());

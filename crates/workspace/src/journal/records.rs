@@ -53,7 +53,7 @@ pub struct Commit {
 /// One file of a commit.
 #[derive(Debug, Clone)]
 pub struct CommittedFile {
-    /// Its present path.
+    /// Its current path.
     pub path: AbsPath,
     /// The kind of change.
     pub kind: ChangeKind,

@@ -97,7 +97,7 @@ pub(crate) fn revert_commit(
             }
         }
     }
-    // Removals first: on a case-insensitive disk a new name hides the old one.
+    // Removals come first: on a case-insensitive disk a new name hides the old one.
     for removing in [true, false] {
         for (index, step) in entry.steps.iter().enumerate() {
             if step.open || step.before.is_none() != removing {

@@ -16,7 +16,7 @@ use crate::documents::disk::Tree;
 use crate::plan::{ChangeKind, Directory, FileChange, Overwritten, Plan, PlanError, Step};
 use crate::{Operation, ReadError, Version};
 
-/// Access to the present files.
+/// Access to the current files.
 pub(crate) trait Source {
     /// Reads the entry at `path`, and whether the editor has it open.
     fn lookup(&self, path: &AbsPath) -> Result<Lookup, PlanError>;
@@ -244,7 +244,7 @@ impl<'a> Files<'a> {
         for file in files {
             let slot = self.slot(&file)?;
             if slot.now.is_some() && !recursive {
-                let reason = format!("it is not empty, {file} is in it");
+                let reason = format!("it is not empty: {file} is in it");
                 return Err(PlanError::Impossible { path: directory.clone(), reason });
             }
             slot.now = None;
@@ -370,7 +370,7 @@ impl<'a> Files<'a> {
                 return Err(PlanError::Held { path: path.clone(), reason });
             }
             let text = |node: Option<&Node>| node.and_then(|node| node.image.content.as_text().cloned());
-            // An adopted file counts as not there before.
+            // An adopted file counts as absent before.
             let known = slot.before.as_ref().filter(|_| !slot.adopted);
             let (before, after) = (text(source.or(known)), text(slot.now.as_ref()));
             let kind = match (known, &slot.now, &moved_from) {

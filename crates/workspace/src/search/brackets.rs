@@ -1,13 +1,13 @@
 //! Literal brackets in globs, as in the directories `[id]` and `[[...slug]]`.
 //!
-//! A glob like `app/[id]/page.tsx` hardly means one letter of two. So the search reads such a group both
+//! A glob like `app/[id]/page.tsx` rarely means one of two letters. So the search reads such a group both
 //! ways, and the wrong reading usually finds nothing.
 
 use globset::GlobBuilder;
 
 /// Extends the glob so that each bracket group also matches itself.
 ///
-/// A group that is no character class, such as `[user-id]`, matches only itself.
+/// A group that is not a character class, such as `[user-id]`, matches only itself.
 pub(super) fn both(glob: &str) -> String {
     let mut out = String::with_capacity(glob.len());
     let mut rest = glob;
@@ -16,7 +16,7 @@ pub(super) fn both(glob: &str) -> String {
         out.push_str(before);
         let escaped = from.strip_prefix('\\').map(|it| 1 + it.chars().next().map_or(0, char::len_utf8));
         let Some(end) = escaped.or_else(|| class_end(from)) else {
-            // An unclosed bracket: the glob's parser reports it.
+            // The glob's parser reports the unclosed bracket.
             out.push_str(from);
             return out;
         };
@@ -33,7 +33,7 @@ pub(super) fn both(glob: &str) -> String {
 
 /// Finds the end of a class: the first `]` that is not its first character.
 ///
-/// A group with a `/` is no class.
+/// A group with a `/` is not a class.
 fn class_end(from: &str) -> Option<usize> {
     let inner = from.strip_prefix('[')?;
     let inner = inner.strip_prefix(['!', '^']).unwrap_or(inner);

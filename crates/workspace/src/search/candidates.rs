@@ -36,7 +36,7 @@ pub enum SkipReason {
 
 /// Paths in order until the budget is spent, and their texts on demand. Blocks.
 ///
-/// Skips a path that does not exist or is no regular file. `for path in candidates.by_ref()` gives the paths
+/// Skips a path that does not exist or is not a regular file. `for path in candidates.by_ref()` gives the paths
 /// alone.
 #[derive(Debug)]
 pub struct Candidates<I> {
@@ -116,7 +116,7 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
         self.budget.cancel.is_cancelled() || Instant::now() >= self.budget.until
     }
 
-    /// Whether the scan has left out no path so far.
+    /// Whether the scan has omitted no path so far.
     pub fn is_complete(&self) -> bool {
         self.complete
     }

@@ -24,9 +24,9 @@ pub struct Findings {
     pub files: Vec<FileHits>,
     /// Number of searched files, including those of an editor.
     pub searched: usize,
-    /// Number of files that contain a zero byte and were left out.
+    /// Number of omitted files, which contain a zero byte.
     pub binary: usize,
-    /// Files that may not be read unasked and were left out, in order of path.
+    /// Omitted files, which may not be read without a question, in order of path.
     pub protected: Vec<AbsPath>,
     /// Messages about unreadable files, the first in order.
     pub failures: Vec<String>,
@@ -44,7 +44,7 @@ pub struct FileHits {
     pub form: Form,
 }
 
-/// The way in which a matching file can be shown and edited.
+/// The form of a matching file, which decides whether it can be edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// A document of the workspace, which has the text.
@@ -165,7 +165,7 @@ impl<'a> Worker<'a> {
             return;
         }
         let Some(path) = AbsPath::new(entry.path()) else { return };
-        // Checked first: a protected file's match must not be reported either.
+        // Check the policy first: a protected file's match must not be reported either.
         if policy.may_read(&path) { self.take(&path, false) } else { self.found.protected.push(path) }
     }
 

@@ -1,4 +1,4 @@
-//! Directories that are watched, so that a scan of them is repeated only after a change.
+//! Watched directories, so that a scan of them is repeated only after a change.
 //!
 //! The kernel queues the report of a change before the call that makes it returns. So a scan is current if its
 //! directories did not change between their reading and the watch, and nothing is queued since. File systems that

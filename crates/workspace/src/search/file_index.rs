@@ -228,7 +228,7 @@ struct Recording {
 
 impl Recording {
     fn new(workspace: Workspace, walk: ignore::Walk) -> Self {
-        // Ignore files outside of the directories that are walked.
+        // The list also depends on ignore files outside of the walked directories.
         let root = workspace.root().as_path();
         let above = root.ancestors().skip(1).flat_map(|above| IGNORE_FILES.map(|name| above.join(name)));
         let own = [root.join(".git/info/exclude")].into_iter().chain(gitconfig_excludes_path());

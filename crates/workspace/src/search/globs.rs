@@ -164,7 +164,7 @@ mod tests {
         check("*.rs", &["src/a.rs", "src/x/y.rs"], &["src/a.rss", "src/rs"]);
         check("*.{ts,tsx}, *.css", &["src/a.ts", "src/x/a.tsx", "src/a.css"], &["src/a.js"]);
         check("src/**/*.rs", &["src/a.rs", "src/x/a.rs"], &["src/a.py"]);
-        // Below the searched directory.
+        // The glob matches below the searched directory.
         check("x/*.rs", &["src/x/a.rs"], &["src/y/x/a.rs", "src/a.rs"]);
         check("x/", &["src/x/a.rs", "src/x/y/a.rs"], &["src/a.rs", "src/x"]);
         check("x", &["src/y/x/a.rs", "src/x"], &["src/a.rs"]);

@@ -1,4 +1,4 @@
-//! Check whether a walk would leave out a path, without a walk.
+//! Checks whether a walk would omit a path, without a walk.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ impl Ignored {
         Self { root: scope.at.clone(), rules: workspace.walker(scope).build_matchers().pop() }
     }
 
-    /// Whether `path`, which may not exist, or a directory above it is left out.
+    /// Whether a walk omits `path`, which may not exist, or a directory above it.
     pub(crate) fn leaves_out(&mut self, path: &AbsPath, is_directory: bool) -> bool {
         let (Some(rules), Some(relative)) = (&mut self.rules, path.strip_prefix(&self.root)) else {
             return false;

@@ -1,6 +1,6 @@
 //! Search in the workspace: its names, and the contents of its files.
 //!
-//! The search leaves out hidden files and those that ignore files name, as ripgrep does. It follows no links,
+//! The search omits hidden files and those that ignore files name, as ripgrep does. It follows no links,
 //! and takes the editor's text of an open file. It runs on its own threads, bounded by a cancellation and a
 //! deadline. Results come in order of path, whatever thread found them. Callers render the results.
 
@@ -126,7 +126,7 @@ impl Stop {
 impl Workspace {
     /// Runs blocking `work` on a workspace thread.
     ///
-    /// It stops when the caller goes away; the caller waits no longer than its bounds.
+    /// It stops when the caller drops the future; the caller waits no longer than its bounds.
     async fn run_search<T: Send + 'static>(
         &self,
         bounds: &Bounds,

@@ -167,7 +167,7 @@ mod tests {
         check("x*/", "src/xy/", Some(Fit::Exact));
         check("x*/", "src/xy", None);
         check("x/", "src/x/", Some(Fit::Exact));
-        // Names with brackets, as Next.js has them.
+        // Next.js gives directories names with brackets.
         check("app/[id]/page.tsx", "app/[id]/page.tsx", Some(Fit::Exact));
         check("app/[id]", "app/[id]/", Some(Fit::Exact));
         check("[user-id]", "app/[user-id]/", Some(Fit::Exact));

@@ -190,7 +190,7 @@ fn with_any_line_end(pattern: &str, literal: bool) -> String {
             '[' => {
                 classes += 1;
                 regex.push('[');
-                // In first position it is literal.
+                // A `]` in first position, also after `^`, is literal.
                 for first in ['^', ']'] {
                     regex.extend(letters.next_if_eq(&first));
                 }
@@ -248,7 +248,7 @@ impl Sink for &mut Lines<'_> {
         let range = found.bytes_range_in_buffer();
         let start = usize::try_from(found.absolute_byte_offset()).unwrap_or(usize::MAX);
         let mut spans = Vec::new();
-        // In the whole buffer, so that lookaround finds what it found in the search.
+        // Match in the whole buffer, so that lookaround sees the same text as in the search.
         let buffer = &found.buffer()[..range.end];
         let searched = self.matcher.find_iter_at(buffer, range.start, |span| {
             spans.push(span.start()..span.end());
@@ -309,7 +309,7 @@ mod tests {
                 [text[text.len() - text[2..].trim_start().len()..].to_owned()]
             );
         }
-        assert_eq!(found("a.b", PLAIN, "a\rb\r"), [""; 0], "a dot is no line end");
+        assert_eq!(found("a.b", PLAIN, "a\rb\r"), [""; 0], "a dot matches no line end");
     }
 
     #[test]

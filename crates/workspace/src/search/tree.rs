@@ -1,6 +1,6 @@
 //! Listing of a directory some levels deep.
 //!
-//! It has everything, but marks ignored entries and does not enter them.
+//! The listing includes every entry, but marks ignored ones and does not enter them.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -87,7 +87,7 @@ impl Workspace {
         let mut top = read(directory)?;
         let mut looked = top.len();
         let mut pending: VecDeque<Pending> = directories(&top, &[]).collect();
-        // Level by level, so that the omitted entries are the deepest.
+        // Read level by level, so that the omitted entries are the deepest.
         while let Some(next) = pending.pop_front() {
             if next.at.len() >= depth {
                 break;

@@ -81,7 +81,7 @@ async fn backups_for_a_command_are_removed_with_it() {
     let processes = Processes::new(None);
     for round in 1..=2 {
         let before = snapshots.before("x", &RunId::new(), "bash: x", &processes);
-        // The earlier contents are referred to again, and new ones added.
+        // The record refers to the earlier contents again, and to new ones.
         let expected: &[&str] = match round {
             1 => &["00000001.contents", "00000001.json", "held.lock"],
             _ => &["00000001.contents", "00000002.contents", "00000002.json", "held.lock"],
@@ -302,7 +302,7 @@ async fn irreversible_changes_have_a_reason() {
     assert!(wrote.commit.is_none() && wrote.files.is_empty() && wrote.lost.is_empty());
 }
 
-/// Undoes the last run; returns what was left, by path.
+/// Undoes the last run; returns the skipped changes, by path.
 async fn undo_what_fits(fixture: &Fixture) -> Vec<String> {
     let undo = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
     let left = undo.skipped.iter().map(|it| fixture.workspace.relative(&it.path)).collect();

@@ -48,7 +48,7 @@ fn a_commit_makes_every_planned_change() {
     assert_eq!(commits.try_recv().unwrap().id, commit.id);
     let history = fixture.workspace.history().unwrap();
     assert_eq!((history.len(), &history[0].id, &history[0].undone_by), (1, &commit.id, &None));
-    // Only our user may read copies of the user's files.
+    // Only the user may read the copies of the user's files.
     let state = fixture.workspace.state();
     assert_eq!(mode(state.path()), 0o700);
     assert_eq!(mode(state.path().join("blobs").join(&commit.id.0)), 0o600);
@@ -254,7 +254,7 @@ fn owner_and_attributes_stay() {
 
 #[test]
 fn many_files_take_time_in_proportion() {
-    // A loose bound: ten times the files may take at most thirty times as long.
+    // The bound is loose: ten times the files may take at most thirty times as long.
     let time = |count: usize| {
         let names: Vec<String> = (0..count).map(|n| format!("d{}/f{n}", n % 7)).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "one\n")).collect();

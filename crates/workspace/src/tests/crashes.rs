@@ -100,7 +100,7 @@ fn pending(fixture: &Fixture) -> Vec<String> {
 }
 
 #[test]
-fn killed_at_any_step_all_is_before_or_all_is_after() {
+fn a_kill_at_any_step_leaves_all_or_nothing_changed() {
     let undisturbed = fixture();
     let before = undisturbed.files();
     undisturbed.commit(operations(&undisturbed)).unwrap();

@@ -42,7 +42,7 @@ fn the_kept_list_follows_every_change() {
         &|| std::fs::remove_file(root.join("moved/.ignore")).unwrap(),
     ];
     for (index, change) in changes.iter().enumerate() {
-        // Once with a list that is old enough to be used, once right after the change before.
+        // Compare once with a list that is old enough to be used, and once right after the previous change.
         if index % 2 == 0 {
             fixture.settle();
             fixture.listed();
@@ -54,7 +54,7 @@ fn the_kept_list_follows_every_change() {
 }
 
 #[test]
-fn words_are_those_of_the_text_as_it_is() {
+fn words_are_those_of_the_current_text() {
     let fixture = Fixture::new(&[("a.rs", "let read_config = old::path;"), ("large.rs", "")]);
     let path = fixture.path("a.rs");
     let may_hold = |path: &AbsPath, word: &str| fixture.workspace.word_filter(word).may_be_in(path);
@@ -66,7 +66,7 @@ fn words_are_those_of_the_text_as_it_is() {
     }
     write(path.as_path(), "let new_config = old::path;");
     assert!(holds("new_config") && !holds("read_config"));
-    // Too large to be indexed, so that it may hold everything.
+    // The file is too large to index, so that it may hold every word.
     let large = fixture.path("large.rs");
     write(large.as_path(), "word ".repeat(1 << 18).as_str());
     assert!(may_hold(&large, "anything"));

@@ -273,7 +273,7 @@ fn deleting_a_directory_is_recursive_or_needs_it_empty() {
     fixture.write("d/e/picture", [0xff, 0xfe, 0]);
     let gone = |path: &str, recursive| Operation::DeleteDirectory { path: fixture.path(path), recursive };
     let refused = fixture.plan(vec![gone("d", false)]).unwrap_err();
-    expect_test::expect!["d cannot be changed like this: it is not empty, d/a is in it"]
+    expect_test::expect!["d cannot be changed like this: it is not empty: d/a is in it"]
         .assert_eq(&fixture.relative(&refused.to_string()));
     assert!(matches!(fixture.plan(vec![gone("c", true)]), Err(PlanError::Read(ReadError::NotFound { .. }))));
     let before = fixture.files();
@@ -281,7 +281,7 @@ fn deleting_a_directory_is_recursive_or_needs_it_empty() {
     assert_eq!(fixture.files().keys().collect::<Vec<_>>(), ["c", "kept"]);
     fixture.undo();
     assert_eq!(fixture.files(), before);
-    // A directory that earlier operations emptied.
+    // Earlier operations empty the directory.
     let empty = vec![fixture.rename("d/e/b", "b"), fixture.rename("d/e/picture", "p"), gone("d/e", false)];
     fixture.commit(empty).unwrap();
     assert_eq!(fixture.files().keys().collect::<Vec<_>>(), ["b", "c", "d/a", "p"]);

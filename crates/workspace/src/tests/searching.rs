@@ -220,7 +220,7 @@ fn links_pipes_and_binary_files_are_left_out() {
         panic!("{:?}", found.files[1]);
     };
     assert_eq!(samples, &[(1, "hit one".to_owned()), (2, "\u{fffd}t\u{fffd} hit".to_owned())]);
-    // As a named path, a pipe is no file, and a zero byte in UTF-8 is text.
+    // As a named path, a pipe is not a file, and a zero byte in UTF-8 is text.
     let query = Arc::new(Query::new("hit", QueryOptions::default()).unwrap());
     let named =
         |path: &str| fixture.search_as(&Scope::new(fixture.path(path)), query.clone(), fixture.policy(&[]));
@@ -277,7 +277,7 @@ fn too_large_files_are_searched_as_a_stream() {
 #[test]
 fn a_match_in_a_file_of_several_pieces_is_counted_once() {
     let fixture = Fixture::new(&[]);
-    // Lines that span the border between two pieces.
+    // Some lines span the border between two pieces.
     let text: String = (0..400_000).map(|at| format!("line {at} of many\n")).collect();
     fixture.write("many.txt", &text);
     assert_eq!(fixture.hits("^line \\d+ of many$", &fixture.everything()), ["many.txt:400000"]);

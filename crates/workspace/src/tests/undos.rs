@@ -255,7 +255,7 @@ fn a_directory_with_a_foreign_file_stays() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Undoing a run of edits of single lines restores the original bytes.
+    /// Undoes a run of edits of single lines, which restores the original bytes.
     ///
     /// Lines that the user added between blocks of untouched lines stay.
     #[test]

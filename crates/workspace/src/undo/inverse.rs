@@ -285,7 +285,7 @@ fn are_joined(text: &str, edit: &TextEdit, change: &TextEdit) -> bool {
     (after && !at_line_start(edit.range.end)) || (before && !at_line_start(edit.range.start))
 }
 
-/// Renders the message about a skipped `edit`, with the present lines.
+/// Renders the message about a skipped `edit`, with the current lines.
 ///
 /// `near`: the changes that touch it; `shift`: the growth of those before.
 fn changed_lines(index: &LineIndex, edit: &TextEdit, near: &[TextEdit], shift: isize) -> String {

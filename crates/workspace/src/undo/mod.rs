@@ -1,4 +1,4 @@
-//! Undo of commits, mapped onto the present text.
+//! Undo of commits, mapped onto the current text.
 //!
 //! This module selects the commits of a request; `inverse` plans the outcome.
 
@@ -62,7 +62,7 @@ pub enum UndoError {
     /// Later changes replaced all of its text.
     #[error(
         "nothing of it can be reverted, because it changed: {};\n\
-         an older commit can be named with `pilcrow undo --commit`",
+         name an older commit with `pilcrow undo --commit`",
         list(skipped)
     )]
     NothingFits {
@@ -94,7 +94,7 @@ fn list(skipped: &[Skipped]) -> String {
     skipped.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// Plans reverting `which`.
+/// Plans the undo of `which`.
 pub(crate) fn plan_undo(inner: &WorkspaceState, which: &Undo) -> Result<UndoPlan, UndoError> {
     let journal = Journal::new(&inner.state)?;
     let entries = journal.entries()?;
@@ -129,7 +129,7 @@ pub(crate) fn plan_undo(inner: &WorkspaceState, which: &Undo) -> Result<UndoPlan
     inverse::plan(inner, &journal, &chosen, false)
 }
 
-/// Plans reverting the last undo.
+/// Plans the redo, which reverts the last undo.
 pub(crate) fn plan_redo(inner: &WorkspaceState) -> Result<UndoPlan, UndoError> {
     let journal = Journal::new(&inner.state)?;
     let entries = journal.entries()?;
@@ -169,7 +169,7 @@ fn open_ones<'a>(
     if open.is_empty() { Err(UndoError::AlreadyUndone { id: id.to_owned() }) } else { Ok(open) }
 }
 
-/// Whether a commit changed something and is no undo.
+/// Whether a commit changed something and is not an undo.
 fn is_normal(entry: &Entry) -> bool {
     let changes = !(entry.steps.is_empty() && entry.made.is_empty() && entry.removed.is_empty());
     entry.undoes.is_empty() && changes
