@@ -37,7 +37,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     println!("{:<42} {:>12}  {:<12} meaning", "figure", "value", "aim");
     runtime.block_on(async {
-        // Runs first: no freed memory can be reused yet.
+        // Memory is measured first, while no freed memory can be reused.
         memory().await;
         throughput(220, 64 << 20, "300 MB/s").await;
         throughput(1 << 20, 256 << 20, "500 MB/s").await;
@@ -254,7 +254,7 @@ async fn overhead() {
     process.kill().await.unwrap();
     let (pooled, direct) = (percentiles(pooled), percentiles(direct));
     let meaning = format!(
-        "hover through the pool less the same server asked over its pipes, {REQUESTS} of each in turns"
+        "hover through the pool minus hover over the same server's pipes, {REQUESTS} of each in turn"
     );
     row("request over the server, p50", format!("{:.3} ms", pooled.0 - direct.0), "0.3 ms", &meaning);
     row("request over the server, p99", format!("{:.3} ms", pooled.1 - direct.1), "2 ms", "");
@@ -308,7 +308,7 @@ async fn change() {
     }
     let (without, with) = (percentiles(without), percentiles(with));
     let meaning = format!(
-        "our processor time for a character typed into 1 MiB and a question, less the question alone after as much was typed elsewhere ({:.3} ms), {CHANGES} times",
+        "our processor time for a character typed into 1 MiB and a request, minus a request after the same typing elsewhere ({:.3} ms), {CHANGES} times",
         without.0
     );
     row("incremental change in 1 MiB, p50", format!("{:.3} ms", with.0 - without.0), "0.1 ms", &meaning);
@@ -340,7 +340,7 @@ async fn opening() {
     let total: Duration = times.iter().sum();
     let shown = format!("{:.0} ms", total.as_secs_f64() * 1e3);
     let meaning =
-        format!("{FILES} files of 1 KB opened and asked about one after the other; the last 48 stay open");
+        format!("{FILES} files of 1 KB opened and checked one after the other; the last 48 stay open");
     row("files opened, all", shown, "", &meaning);
     let (first, last) = (part(FILES / 10..FILES / 5), part(FILES - FILES / 10..FILES));
     let shown = format!("{first:.2} {last:.2}");
@@ -383,7 +383,7 @@ async fn monorepo() {
     assert_eq!(pids.len(), 1, "one server handles all packages");
     // The first request starts the server.
     let shown = format!("{:.2} {:.2}", percentiles(first.split_off(1)).0, percentiles(again).0);
-    let meaning = "median of the first question in each of 100 packages of one server, and of the next in each, about a file not open";
+    let meaning = "median of the first request in each of 100 packages of one server, and of the next one, about a closed file";
     row("monorepo, a package's questions (ms)", shown, "", meaning);
     rig.end().await;
 }
@@ -400,7 +400,7 @@ async fn diagnostics() {
         let took = processor() - before;
         assert_eq!(answer.value.items.len(), count);
         if count == 10_000 {
-            let meaning = "our processor time from the question to 10,000 diagnostics in bytes of the text";
+            let meaning = "our processor time from the request to 10,000 diagnostics in bytes of the text";
             row(
                 "10,000 diagnostics delivered",
                 format!("{:.1} ms", took.as_secs_f64() * 1e3),
@@ -429,7 +429,7 @@ async fn memory() {
     for number in 0..FILES {
         rig.hover(&format!("f{number}.t{}", number % 10)).await;
     }
-    let meaning = "what this process grew by (VmRSS): 10 servers, 1,000 documents of 10 KB open in an editor, each asked about; a server keeps 48 open";
+    let meaning = "growth of this process (VmRSS): 10 servers, 1,000 documents of 10 KB open in an editor, a request for each; a server keeps 48 open";
     row("memory, 10 servers, 1,000 documents", format!("{:.1} MiB", resident() - before), "60 MiB", meaning);
     rig.end().await;
 }

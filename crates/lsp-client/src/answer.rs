@@ -1,4 +1,4 @@
-//! Answers: locations, symbols and diagnostics in byte offsets of a document's text.
+//! Answers: locations, symbols and diagnostics in byte offsets of a text.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Answer<T> {
     pub value: T,
     /// The definition's name; several are joined by `, `.
     pub server: String,
-    /// Reason why the answer may be incomplete.
+    /// Reasons why the answer may be incomplete.
     pub notes: Vec<Note>,
 }
 

@@ -1,4 +1,4 @@
-//! Language-server client: a pool of servers, their documents, requests, diagnostics and edits.
+//! Language-server client: a pool of servers, their documents and their answers.
 //!
 //! Knows nothing of agents, models or tools, and never writes a file of a project: edits of servers
 //! are returned as [`workspace::WorkspaceEdit`].

@@ -1,5 +1,4 @@
-//! Diagnostics of saved files, from a requested check that runs another program (Cargo) on the
-//! disk.
+//! Diagnostics of saved files, from a check that runs another program (Cargo).
 //!
 //! Uses only the definition's rule. A check ends when the work that the server reports for it has
 //! ended and the server has published nothing for a while. All that it published by then is the
@@ -44,7 +43,7 @@ struct State {
     /// Progress tokens of running checks, with the last message of each.
     running: HashMap<String, String>,
     begun: u64,
-    /// The last requested check did not begin.
+    /// Whether the last requested check did not begin.
     did_not_start: bool,
     /// Time of the server's last progress report of a check.
     last: Option<Instant>,

@@ -280,8 +280,8 @@ impl PushedDiagnostics {
 
     /// Ends a speculative edit whose texts were reverted.
     ///
-    /// `versions`: the first version of each of its files that is not its own; `answered`: none of its
-    /// diagnostics are still to arrive.
+    /// `versions`: the first version of each of its files that is not its own; `answered`: all of its
+    /// diagnostics have arrived.
     pub(crate) fn end_speculation(&self, versions: HashMap<AbsPath, i32>, answered: bool) {
         {
             let mut state = self.state();
@@ -352,7 +352,7 @@ impl PushedDiagnostics {
             _ => {}
         }
         let last = if self.rule.progress {
-            // During work: the time at which it will have had no progress for too long.
+            // During work, this is the time at which it will have had no progress for too long.
             let work = state.work.values().map(|work| work.until);
             work.chain(state.work_ended).chain([push.at]).max().unwrap_or(push.at)
         } else {

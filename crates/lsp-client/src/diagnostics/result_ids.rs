@@ -1,5 +1,6 @@
-//! Reports of pull diagnostics by their result id, for which a server may answer `unchanged` (LSP
-//! 3.17 §DocumentDiagnosticReport).
+//! Reports of pull diagnostics by their result id.
+//!
+//! A server may answer `unchanged` for a result id (LSP 3.17 §DocumentDiagnosticReport).
 //!
 //! Invariants: `unchanged` counts only for the report that the request named.
 

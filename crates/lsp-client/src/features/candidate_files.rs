@@ -1,4 +1,4 @@
-//! Candidate files: the files that contain a name, opened before a request about all of its uses.
+//! Candidate files: files with a name, opened before a request for its uses.
 //!
 //! Some servers search only the files of their project and those that are open. The tests of a
 //! package may be neither. A server also reads a file that is not open itself, with positions that
@@ -59,7 +59,7 @@ impl OpenCandidates {
         self.found.as_ref()
     }
 
-    /// Returns a note about candidates that the server was not shown.
+    /// Returns a note about candidates that Pilcrow did not open in the server.
     pub fn note(&self) -> Option<Note> {
         self.found()?.note()
     }
@@ -88,7 +88,7 @@ impl Candidates {
         packages
     }
 
-    /// Returns a note about candidates that the server was not shown.
+    /// Returns a note about candidates that Pilcrow did not open in the server.
     pub(super) fn note(&self) -> Option<Note> {
         let (omitted, is_cut) = (self.omitted.len(), self.is_cut);
         (omitted > 0 || is_cut).then_some(Note::CandidatesOmitted { omitted, is_cut })

@@ -21,7 +21,7 @@ use crate::server::core::Core;
 use crate::server::{Clock, Server};
 use adapters::{DiagnosticsRule, Feature, ServerDefinition};
 
-/// Time until a server that starts is reported as such. 100 ms.
+/// Time after which a starting server is reported as such.
 const START: Duration = Duration::from_millis(100);
 
 /// The role of a document in a check.
@@ -94,9 +94,9 @@ impl ServerPool {
 
     /// Reports diagnostics of many documents, by index, as the servers answer.
     ///
-    /// A server is reported as pending first, and again when its answer is final. A server that starts, is
-    /// loading or could not load its project is not waited for. Each server is shown all documents before the
-    /// first request. A server that types the language and cannot be asked is reported with the reason.
+    /// Reports a server as pending first, and again when its answer is final. Does not wait for a server that
+    /// starts, is loading or could not load its project. Shows each server all documents before the first
+    /// request. Reports a server that knows the language's types but cannot be asked, and the reason.
     pub async fn check_all(
         self: &Arc<Self>,
         questions: &[Question],
@@ -246,7 +246,7 @@ fn in_short(message: &str) -> &str {
     line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.')
 }
 
-/// The documents that a server was shown for a check.
+/// The documents that a check showed to a server.
 struct Shown<'a> {
     /// Documents in the requested version, with their previous versions.
     before: HashMap<AbsPath, Option<i32>>,

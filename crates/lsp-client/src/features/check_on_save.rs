@@ -1,6 +1,6 @@
-//! Check on save: diagnostics from a program that reads saved files (rust-analyzer: flycheck).
+//! Check on save: diagnostics from a program that reads saved files.
 //!
-//! Pilcrow requests the check, since no editor triggers it on save here.
+//! Pilcrow requests the check (rust-analyzer: flycheck), since no editor triggers it on save here.
 //!
 //! Invariants: results belong to the requested texts, which are those on disk; where that cannot be known, the
 //! result is a [`SaveCheckError`].
@@ -27,7 +27,7 @@ use adapters::CheckRule;
 const BEGINS: Duration = Duration::from_secs(10);
 /// Time for a check to start if the last one did not start.
 const BEGINS_LATE: Duration = Duration::from_secs(1);
-/// Attempts while files change during the check.
+/// Maximum number of attempts while files change during the check.
 const MAX_ATTEMPTS: usize = 3;
 
 /// The check of one server.
@@ -145,7 +145,7 @@ async fn check(
     if let Some(why) = server.core.loading.failure() {
         return unknown(SaveCheckError::Reported(why));
     }
-    // Changes up to now are reported before the check.
+    // Report the changes up to now before the check.
     refreshed(server, clock).await?;
     let disk_changes = server.core.diagnostics.now().disk_changes;
     let room = server.room(&rule.method, clock).await?;

@@ -1,4 +1,4 @@
-//! Code actions: what servers offer for a range, and the edit or command of one of them.
+//! Code actions that servers offer for a range, and the edit or command of each.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct ActionQuery<'a> {
     pub range: Range<usize>,
     /// Kinds with their subkinds, as `refactor.extract` of `refactor`; empty: any.
     pub only: &'a [&'a str],
-    /// Diagnostics that the actions should fix; each server is sent its own.
+    /// Diagnostics that the actions should fix; each server receives its own.
     pub diagnostics: &'a [Diagnostic],
 }
 

@@ -1,4 +1,4 @@
-//! Commands of a server, whose edits arrive as requests of the server while the command runs.
+//! Commands of a server, whose edits arrive as requests while the command runs.
 //!
 //! Invariants: an edit is accepted only while a request is open that may cause one. It takes the
 //! same path as every other edit, and the server is notified whether it was applied.
@@ -113,7 +113,7 @@ pub(super) async fn asked_with_edits(
     edits: &dyn CommandEdits,
     clock: Clock<'_>,
 ) -> Result<Answer<Ran>, ServerError> {
-    // One command at a time: an edit does not name the request that caused it.
+    // Run one command at a time: an edit does not name the request that caused it.
     let turn = tokio::select! {
         () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
         turn = tokio::time::timeout(clock.left(), server.core.commanding.acquire()) => turn,

@@ -52,7 +52,7 @@ impl ServerPool {
         self.diagnostics_unless_silent(doc, cx.deadline, cx).await
     }
 
-    /// [`ServerPool::diagnostics`], with limited patience for a silent server.
+    /// Requests like [`ServerPool::diagnostics`], with limited patience for silence.
     ///
     /// `patience` applies to a server that has loaded, never published and reports no work.
     ///
@@ -176,14 +176,14 @@ async fn silence(server: &Server, doc: &Document, patience: Duration) {
     }
 }
 
-/// The way in which a document is shown to a server that publishes.
+/// The way in which the client shows a document to a publishing server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
     /// Shows its current text.
     AsItIs,
     /// Shows it as a document that the server has never had.
     AsNew,
-    /// Already shown for this request, after changes on disk were reported.
+    /// The document was shown for this request, after changes on disk were reported.
     Shown {
         /// The previous version; `None`: it was opened for the request.
         before: Option<i32>,
@@ -283,11 +283,11 @@ async fn diagnosed(
 
 /// Diagnostics that the server publishes after all that it was sent.
 ///
-/// A silent server is shown the document again. So is a server that published nothing about a text
+/// Shows the document again to a silent server, and to one that published nothing about a text
 /// sent before the request (clangd 22.1.1 skips a text that was changed and reverted before it
 /// began). If nothing was published about the text when changes on disk were reported, the document
 /// is shown again at once, because the first publication may be about the old state. A server that
-/// does not publish the problems of its answer is asked again, because its answer may have been
+/// does not publish the problems of its answer gets the request again, because its answer may have been
 /// wrong (tsserver notices new files late).
 async fn pushed(
     server: &Server,

@@ -1,5 +1,6 @@
-//! Changes that servers request before files are created or deleted (LSP 3.17 §WillCreateFiles,
-//! §WillDeleteFiles).
+//! Changes that servers request before Pilcrow creates or deletes files.
+//!
+//! The requests are `willCreateFiles` and `willDeleteFiles` (LSP 3.17 §WillCreateFiles, §WillDeleteFiles).
 //!
 //! Only running servers that have loaded their project receive the request.
 

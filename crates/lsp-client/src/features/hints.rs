@@ -1,4 +1,4 @@
-//! Requests of an editor while the user types: signatures, highlights, completions, inlay hints.
+//! Requests while the user types: signatures, highlights, completions, inlay hints.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -83,8 +83,6 @@ impl ServerPool {
     }
 }
 
-/// Characters kept of the line of a location.
-///
 /// Builds `TextDocumentPositionParams`.
 fn at(synced: Option<&Synced>, offset: usize, encoding: PositionEncoding) -> Value {
     let Some(synced) = synced else { return json!({}) };

@@ -40,8 +40,8 @@ impl ServerPool {
     /// The servers that can update references to a path when it moves.
     ///
     /// Also returns the reasons why others are not asked. `file` selects the servers: `path`
-    /// itself, or a file of the directory `path`. A server that is neither installed nor verified
-    /// is left out.
+    /// itself, or a file of the directory `path`. Omits a server that is neither installed nor
+    /// verified.
     ///
     /// # Errors
     ///
@@ -105,7 +105,6 @@ impl ServerHandle {
         self.0.name()
     }
 
-    /// The definition.
     pub fn definition(&self) -> &ServerDefinition {
         &self.0.core.definition
     }
@@ -179,7 +178,7 @@ impl ServerHandle {
         pool.find_candidates(self.server(), name, Kinds::Own, clock).await
     }
 
-    /// Closes candidates.
+    /// Closes the candidates that [`Self::open_candidates`] opened.
     pub async fn close(&self, mut candidates: OpenCandidates) {
         candidates.close(self.server()).await;
     }

@@ -1,5 +1,6 @@
-//! Speculative edits: a server receives an edit that is not made, reports diagnostics, and receives
-//! the true texts again.
+//! Speculative edits, which Pilcrow shows to servers only.
+//!
+//! A server receives an edit that is not made, reports diagnostics, and receives the true texts again.
 //!
 //! Runs in a task of its own, so that the texts are restored even if the caller's future is
 //! dropped.
@@ -171,7 +172,7 @@ impl SpeculativeEdit {
     ) -> Result<Findings, SpeculativeError> {
         let server = &self.server;
         let workspace = &server.core.workspace;
-        // Subscribed before the texts are read, so that no change is missed.
+        // Subscribe before reading the texts, so that no change is missed.
         let mut moves = workspace.editor_moves();
         if let Some(moves) = &mut moves {
             moves.mark_unchanged();
@@ -279,7 +280,7 @@ impl SpeculativeEdit {
         for document in &self.dependents {
             let was_open = documents.holds(&document.path);
             let reopens = was_open && pushes && !rereads;
-            // Opened again, so that publications from now on differ from later ones. Without versions a server
+            // Reopen the document, so that publications from now on differ from later ones. Without versions a server
             // would publish an empty list for a closed document.
             if reopens && versioned {
                 documents.close(room, rule, &document.path)?;
@@ -315,7 +316,7 @@ impl SpeculativeEdit {
         let late = || Err(Unknown::Late { after });
         let items = match pulled(server) {
             Some(options) => {
-                // Without a result id: this answer is not for later requests.
+                // The request has no result id: its answer is not for later requests.
                 let params = question(Some(&shown.synced), &options, None);
                 let cancel = CancellationToken::new();
                 let mut pause = PAUSE;
@@ -373,7 +374,7 @@ impl SpeculativeEdit {
         let mut documents = server.core.documents();
         let mut versions = HashMap::new();
         let shown_again = room.and_then(|room| {
-            // Edited files first: a dependent that is opened again is checked with the true texts.
+            // Restore edited files first: a reopened dependent is checked with the true texts.
             shown.iter().try_for_each(|it| {
                 let document = &it.document;
                 let language =

@@ -1,4 +1,4 @@
-//! Uncovered files: the files whose servers were not asked by a request to the whole workspace.
+//! Uncovered files: those whose servers a request to the whole workspace omitted.
 //!
 //! Invariants: a file is listed if a definition claims the feature for it and no server of its directory was
 //! asked. Starts nothing.
@@ -78,7 +78,7 @@ impl ServerPool {
         (listed(found), paths.is_complete())
     }
 
-    /// `None`: the file was covered, or no server answers for such files.
+    /// The reason why a file was not covered; `None` if it was, or no server answers.
     fn why_unasked(
         &self,
         path: &AbsPath,

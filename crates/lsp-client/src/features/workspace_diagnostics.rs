@@ -1,5 +1,6 @@
-//! Workspace diagnostics: diagnostics of files that are not requested one by one (LSP 3.17
-//! §Workspace Diagnostics Pull).
+//! Workspace diagnostics: diagnostics of files that are not requested one by one.
+//!
+//! The request is that of LSP 3.17 §Workspace Diagnostics Pull.
 //!
 //! Invariants: the diagnostics of a file are unknown if no report mentions it, or if it changed
 //! since the request was sent.

@@ -1,6 +1,6 @@
-//! Deleted files that a server still answers about, because it reads the disk in the background.
+//! Deleted files that a server still answers about.
 //!
-//! A server may answer a request right after the notification before it has read the disk.
+//! A server that reads the disk in the background may answer a request before it has noticed the deletion.
 //! Invariants: if the definition has a probe for that, requests are sent after the probe fails, or
 //! the answer carries a note.
 

@@ -74,7 +74,7 @@ impl Server {
             return;
         }
         let entered = self.gate.enter().await;
-        // No await from here on: changes that were recorded are reported.
+        // Nothing awaits from here on, so that recorded changes are reported.
         let Ok(room) = self.peer.room().await else { return };
         let events = core.file_poller.changes(snapshot, false);
         core.diagnostics.record_disk_changes(events.iter().map(|(path, _)| path));

@@ -1,5 +1,6 @@
-//! Polling for files that other programs changed, so that a server learns of files that it has read
-//! but not open.
+//! Polling for files that other programs changed.
+//!
+//! It notifies a server of changes to files that the server has read but that are not open.
 //!
 //! A notification is not enough: a server may answer before it has read the file again
 //! (rust-analyzer 1.96, ty 0.0.105), or watch files by itself with a delay. So the server opens the
@@ -199,7 +200,7 @@ impl FilePoller {
 
     /// Records changes that a server does not notice by itself.
     ///
-    /// These are created or deleted files, files that are no source, and more changed files than
+    /// These are created or deleted files, files that are not sources, and more changed files than
     /// are opened.
     pub(crate) fn record_events(&self, definition: &ServerDefinition, events: &[(AbsPath, u8)]) {
         let is_seen = |(path, kind): &(AbsPath, u8)| {
@@ -581,7 +582,7 @@ fn files(paths: impl Iterator<Item = PathBuf>, watchers: &Watchers) -> impl Iter
 
 /// The ignored files that the definition names.
 ///
-/// In the root, each directory above it, and each of its packages.
+/// Searches the root, each directory above it, and each of its packages.
 fn ignored(
     workspace: &Workspace,
     root: &AbsPath,

@@ -1,5 +1,4 @@
-//! The files that a server registered to watch (LSP 3.17 §DidChangeWatchedFiles), and which of them are
-//! scanned.
+//! The files that a server registered to watch (LSP 3.17 §DidChangeWatchedFiles).
 //!
 //! The server is notified of all files that its globs match. Only files that a glob names are scanned: a glob
 //! whose last part has no part of a name or an extension (`**`, `src/**/*`, registered by ty 0.0.105) covers
@@ -31,7 +30,7 @@ pub(crate) struct Watchers {
     pub places: BTreeSet<(AbsPath, String)>,
     /// Names without a star from globs of any directory.
     ///
-    /// Scanned in the server's root and above it, also ignored ones (`go.work`).
+    /// The scan searches for them in the server's root and above it, also for ignored ones (`go.work`).
     pub ends: BTreeSet<String>,
     /// Hidden directories by name, each with a name to scan (`.cargo`, `config.toml`).
     pub hidden: BTreeSet<(String, String)>,

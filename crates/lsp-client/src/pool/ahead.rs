@@ -1,4 +1,4 @@
-//! Servers that start before the first request, so that they can check the first edit.
+//! Servers that start before the first request, to check the first edit.
 //!
 //! No request waits for them, and the user is not asked.
 //!

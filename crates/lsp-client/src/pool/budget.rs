@@ -24,7 +24,7 @@ impl ServerPool {
         self.shrink(self.limits.warm.saturating_sub(1), Duration::ZERO).await;
         let until = clock.at(25);
         loop {
-            // Before their memory is measured, so that no end is missed.
+            // Subscribe before measuring their memory, so that no end is missed.
             let mut ends: Vec<_> = self.running().into_iter().map(|it| Box::pin(it.usage.ended())).collect();
             ends.iter_mut().for_each(|end| _ = end.as_mut().enable());
             let used = self.free_memory(0).await;
@@ -92,7 +92,7 @@ impl ServerPool {
             tracing::info!(
                 server = server.name(),
                 mebibytes = memory >> 20,
-                "stopped, the servers exceed the memory limit"
+                "stopped: the servers exceed the memory limit"
             );
             server.shutdown(deadlines::SERVER_EVICTED, "the servers exceeded the memory limit").await;
         }
@@ -115,7 +115,7 @@ impl ServerPool {
                     for slot in this.slots() {
                         let idle = slot.evict(|server| server.usage.unused() <= this.limits.idle);
                         if let Some(server) = idle {
-                            tracing::info!(server = server.name(), "stopped, it was idle");
+                            tracing::info!(server = server.name(), "stopped: it was idle");
                             server.shutdown(deadlines::SERVER_RESTART, "it was idle").await;
                         }
                     }

@@ -1,5 +1,7 @@
-//! All servers of a workspace: chosen, started when first needed, restarted after a crash, stopped
-//! when idle.
+//! The pool of a workspace's servers.
+//!
+//! The pool chooses servers, starts each when it is first needed, restarts it after a crash, and stops it when
+//! it is idle.
 //!
 //! Does not decide about permission: [`policy::Policy`] does. The pool stores its grant per
 //! definition and root, so that a restart needs no prompt.
@@ -59,7 +61,7 @@ pub type Reread = Arc<dyn Fn() -> ServerDefinitions + Send + Sync>;
 pub struct PoolLimits {
     /// The directories that are searched for programs.
     pub search: SearchPath,
-    /// A server that is unused for this long is stopped.
+    /// Time after which the pool stops an unused server.
     pub idle: Duration,
     /// Maximum number of running servers.
     ///

@@ -1,4 +1,6 @@
-//! The slot of a server: one for each package root, or one for all roots if it supports workspace folders.
+//! The choice of a server's slot: one for each package root, or one for all.
+//!
+//! A server that supports workspace folders has one slot for all roots.
 //!
 //! Invariants: at most one server per definition and root, and a request about a file goes to a server of the
 //! file's root.
@@ -34,7 +36,7 @@ impl ServerPool {
         own.or_else(shared).is_some()
     }
 
-    /// The package of a file, of which a server may serve several.
+    /// The package of a file; one server may serve several packages.
     pub(crate) fn package_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
         adapters::find_package(&definition.root, path, self.workspace.root())
     }

@@ -122,7 +122,7 @@ impl SlotState {
         }
     }
 
-    /// Records a crash. The first has no delay, later ones have up to 30 s.
+    /// Records a crash. The first has no delay; later ones have up to 30 s.
     pub fn failed(&mut self, lived: Duration) {
         self.failures = if lived > Duration::from_secs(30) { 1 } else { self.failures + 1 };
         let wait = match self.failures {

@@ -1,4 +1,4 @@
-//! The start of a server: its command, the permission, the process, and the delay after failed starts.
+//! The start of a server: command, permission, process, and delay after failures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

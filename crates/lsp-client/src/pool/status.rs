@@ -29,14 +29,14 @@ pub enum ServerState {
     },
 }
 
-/// One server of the pool.
+/// The state of one server of the pool.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
     pub name: String,
     pub root: AbsPath,
-    /// Two entries with the same `pid` are one server with both roots.
+    /// State; two entries with the same `pid` are one server with both roots.
     pub state: ServerState,
-    /// `None` while the server is not running.
+    /// Process id; `None` while the server is not running.
     pub pid: Option<u32>,
     /// Time since the server started.
     pub uptime: Option<Duration>,
@@ -64,7 +64,7 @@ pub struct ServerLog {
     pub directory: AbsPath,
 }
 
-/// Whether a server is running.
+/// The state of the server that a log belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerLogState {
     /// The server runs in this pool.

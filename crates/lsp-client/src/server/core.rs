@@ -1,4 +1,4 @@
-//! The shared state of one running server: used by requests and by the handler of its messages.
+//! The state of one running server, shared by requests and the handler of messages.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

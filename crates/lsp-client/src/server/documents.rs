@@ -25,7 +25,7 @@ const LIMIT: usize = 48;
 /// Maximum number of documents kept open for their packages, beyond the others.
 const KEPT: usize = 64;
 const REMEMBERED: usize = 4096;
-/// A difference of at most this many bytes at one place is sent as one change.
+/// Maximum size in bytes of a difference that is sent as one change.
 const ONE_PLACE: usize = 1024;
 /// Numbers of bytes compared at once: many, and few near a difference.
 const BLOCKS: [usize; 2] = [4096, 256];
@@ -36,17 +36,17 @@ pub(crate) struct OpenDocuments {
     clock: u64,
     /// Documents opened for one request beyond the limit, and closed after it.
     extra: usize,
-    /// By package: a document that stays open, so that it stays loaded.
+    /// A document of each package that stays open, so that the package stays loaded.
     kept: HashMap<AbsPath, AbsPath>,
     /// The number of pending requests about each document.
     held: HashMap<AbsPath, usize>,
     /// The highest version of a closed document, from which versions continue.
     ///
-    /// Otherwise late diagnostics of the old text would be taken for the new one.
+    /// Otherwise late diagnostics of the old text would count for the new one.
     floor: i32,
     /// Times at which documents were closed.
     closed: HashMap<AbsPath, Instant>,
-    /// Notified of each closed document.
+    /// Notifies of each closed document.
     closings: watch::Sender<()>,
     /// The rule by which the server reads included files again.
     recheck: Option<RecheckRule>,
@@ -66,9 +66,9 @@ struct Changes {
 struct Open {
     state: Synced,
     used: u64,
-    /// The document has unsaved text, which the server would lose if it were closed.
+    /// Whether the document has unsaved text, which the server would lose on close.
     unsaved: bool,
-    /// A request was about it.
+    /// Whether a request was about it.
     asked: bool,
     /// The number of changes when the server last read its included files.
     reread_at: u64,
@@ -225,7 +225,7 @@ impl OpenDocuments {
         self.open.get(path).is_some_and(|open| open.unsaved)
     }
 
-    /// A version that no closed document was sent with.
+    /// The next version of a document, higher than that of any closed document.
     pub fn next_number(&self, path: &AbsPath) -> i32 {
         self.open.get(path).map_or(self.floor, |open| open.state.number) + 1
     }
@@ -364,7 +364,7 @@ impl OpenDocuments {
         self.open.get(path).map(|open| open.state.number)
     }
 
-    /// Notified whenever a document is closed.
+    /// A receiver that is notified whenever a document is closed.
     pub(crate) fn closings(&self) -> watch::Receiver<()> {
         self.closings.subscribe()
     }

@@ -1,5 +1,6 @@
-//! Conversion of a server's `WorkspaceEdit` to byte ranges, expected versions, operations to plan,
-//! and confirmations.
+//! Conversion of a server's `WorkspaceEdit` to operations that can be planned.
+//!
+//! The operations have byte ranges, expected versions, and confirmations.
 //!
 //! Writes nothing. The converter applies the operations in their order to simulated files, so that
 //! it reads each list of edits by the text that it refers to. The result has the edits of a file
@@ -54,9 +55,9 @@ struct File {
     edits: Vec<TextEdit>,
     /// The text after the edits so far.
     after: Arc<View>,
-    /// The file is deleted: its edits have no effect.
+    /// Whether the file is deleted, so that its edits have no effect.
     gone: bool,
-    /// The server created the file for this edit.
+    /// Whether the server created the file for this edit.
     adopted: bool,
 }
 
@@ -212,7 +213,7 @@ impl Converter<'_> {
         let mut out: Vec<TextEdit> = Vec::new();
         for edit in edits {
             let start = edit.range.start;
-            // Servers often use an end behind the text, and the line after the last as a start.
+            // Servers often use an end past the text, and the line after the last as a start.
             let behind = start.line as usize > view.index.line_count();
             let range = view.range(edit.range, self.encoding).filter(|_| !behind).ok_or_else(|| {
                 bad(format!("there is no position {}:{}", start.line + 1, start.character + 1))
@@ -435,7 +436,7 @@ mod tests {
 
     use super::*;
 
-    /// A formatter may send an edit for each line.
+    /// Covers a formatter that sends an edit for each line.
     ///
     /// Compared pair by pair, these take minutes.
     #[test]

@@ -1,4 +1,4 @@
-//! Access to a server: many requests, or one speculative edit whose texts no request sees.
+//! Access to a server: many requests, or one speculative edit that no request sees.
 //!
 //! Invariants: during a speculative edit only that edit sends texts. A change of the true texts
 //! makes the edit yield, and never waits for an edit that waits for the change.

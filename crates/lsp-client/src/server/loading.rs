@@ -44,7 +44,7 @@ struct Work {
     title: String,
     message: Option<String>,
     percentage: Option<u64>,
-    /// The progress reports an error, and may never end.
+    /// Whether the progress reports an error, and may never end.
     is_error: bool,
 }
 

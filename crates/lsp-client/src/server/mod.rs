@@ -287,7 +287,7 @@ impl Server {
         self.peer.close(why);
     }
 
-    /// A server that ended by itself before was not ended by Pilcrow.
+    /// Records the reason, unless the server ended by itself before.
     fn begin_end(&self, why: &'static str) {
         if self.peer.is_closed().is_none() {
             self.ending.begin(why);

@@ -230,7 +230,7 @@ pub(crate) struct Options {
     pub recursive: Option<bool>,
 }
 
-/// The parameters of a `PublishDiagnosticsParams`.
+/// A `PublishDiagnosticsParams` of the protocol.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Published<'a> {
     #[serde(borrow)]

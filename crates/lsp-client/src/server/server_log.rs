@@ -1,8 +1,10 @@
-//! Logs of servers on the disk, for use after they have ended (`docs/formats/server-log.md`).
+//! Logs of servers on the disk, for use after they have ended.
 //!
-//! Written while the server runs, in rotated files, so that a log exists after Pilcrow is killed, and little is
-//! left to write at the end. Secrets are redacted. Invariants: a log that cannot be
-//! written affects nothing else, and no other process removes a log that is being written.
+//! `docs/formats/server-log.md` has the format. A task writes the log while the server runs, in rotated files, so
+//! that a log exists after Pilcrow is killed, and little is left to write at the end. Secrets are redacted.
+//!
+//! Invariants: a log that cannot be written affects nothing else, and no other process removes a log that is
+//! being written.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -299,7 +301,7 @@ fn append(directory: &StateDir, name: &str, value: &impl Serialize) -> Result<()
     directory.append(name, json_line(value).as_bytes(), false)
 }
 
-/// Removes logs beyond the limits, and directories that are no logs.
+/// Removes logs beyond the limits, and directories that are not logs.
 fn prune(all: &StateDir) {
     let mut of_one: HashMap<(String, String), (usize, bool)> = HashMap::new();
     let mut kept = 0;

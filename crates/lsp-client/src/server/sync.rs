@@ -38,7 +38,7 @@ impl Server {
         }
     }
 
-    /// [`Server::open`] for a caller that has entered the gate.
+    /// Opens a document like [`Server::open`], for a caller inside the gate.
     pub(crate) async fn open_entered(
         &self,
         _: &Entered,

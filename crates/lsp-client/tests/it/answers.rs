@@ -225,7 +225,7 @@ async fn every_request_of_a_server_is_answered() {
     let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
     let doc = bench.doc("a.txt");
     assert_eq!(bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap(), "asked");
-    // Registered while the server ran.
+    // The server registered this capability while it ran.
     bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap();
 
     let record = bench.record("scripted");

@@ -1,4 +1,4 @@
-//! A workspace in a temporary directory, and a pool with scripted servers for its `*.txt` files.
+//! A temporary workspace, and a pool with scripted servers for its `*.txt` files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -207,7 +207,7 @@ impl Bench {
         *self.files.lock() = defined(self.directory.path(), "-new", servers);
     }
 
-    /// A path next to the workspace directory.
+    /// The path of an entry next to the workspace directory.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -263,7 +263,7 @@ pub fn until(condition: impl Fn() -> bool + 'static, what: &'static str) -> impl
     }
 }
 
-/// Whether a process exists and is no zombie.
+/// Whether a process exists and is not a zombie.
 pub fn alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim().starts_with('Z'))

@@ -1,5 +1,6 @@
-//! Diagnostics to compare: never older than the texts that were sent, and never delayed by servers
-//! that are not ready.
+//! Diagnostics to compare with those before an edit.
+//!
+//! They are never older than the texts that were sent, and servers that are not ready never delay them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,7 +57,7 @@ async fn a_dependent_is_reopened_and_on_save_sources_are_omitted() {
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
 }
 
-/// basedpyright 1.40.2 no longer counts a closed document as part of its project.
+/// Covers basedpyright 1.40.2, which drops a closed document from its project.
 #[tokio::test]
 async fn a_rechecking_server_gets_no_close() {
     let script = Script::new(json!({"textDocumentSync": 2}))
@@ -205,7 +206,7 @@ async fn a_loading_server_is_not_awaited() {
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
 }
 
-/// A server without its project reports no problems in any file.
+/// Covers a server without its project, which reports no problems in any file.
 #[tokio::test]
 async fn a_server_without_its_project_does_not_report_clean() {
     const WHY: &str = "Failed to load workspaces.";

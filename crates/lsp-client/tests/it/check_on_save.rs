@@ -1,4 +1,4 @@
-//! Check on save: diagnostics belong to the requested saved files, or are not known.
+//! Check on save: diagnostics of exactly the requested saved files, or none.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn save_checks_end_with_their_work_or_shortly_after() {
     assert_eq!(bench.got("scripted", "x/check").len(), 5);
 }
 
-/// Cargo does not check dependents of a failing crate.
+/// Covers Cargo, which does not check dependents of a failing crate.
 #[tokio::test]
 async fn failing_files_of_a_save_check_are_named() {
     let item = |severity: u8, source: &str| {
@@ -110,7 +110,7 @@ async fn failing_files_of_a_save_check_are_named() {
     assert!(with_errors.iter().eq([&bench.path("b.txt")]), "{with_errors:?}");
 }
 
-/// Cargo writes a missing `Cargo.lock`.
+/// Covers Cargo, which writes a missing `Cargo.lock`.
 #[tokio::test]
 async fn a_save_check_that_changes_files_is_repeated_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ async fn a_save_check_that_changes_files_is_repeated_once() {
     assert_eq!(bench.got("scripted", "x/check").len(), 5);
 }
 
-/// A reload ends the running check without results (rust-analyzer, `Cargo.lock`).
+/// Covers a reload that ends the running check without results (rust-analyzer).
 #[tokio::test]
 async fn a_save_check_ended_by_a_reload_does_not_count() {
     let rule = format!("{RULE}[ready]\nstatus_method = \"x/status\"\nstatus_field = \"quiet\"\n");
@@ -169,7 +169,7 @@ async fn save_checks_need_saved_files_and_follow_changes() {
     assert_eq!(bench.got("scripted", "x/check").len(), 2);
 }
 
-/// The changed file is opened before its change is found.
+/// Opens the changed file before its change is found.
 #[tokio::test]
 async fn changes_during_a_save_check_count_too() {
     let script =
@@ -247,7 +247,7 @@ async fn rust_analyzer_runs_cargo_check() {
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }
 
-/// The first request writes `Cargo.lock`; a changed `Cargo.toml` rewrites it.
+/// Covers requests during which Cargo writes or rewrites `Cargo.lock`.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn rust_analyzer_reports_cargo_errors_of_a_fresh_project() {
@@ -279,7 +279,7 @@ async fn rust_analyzer_reports_cargo_errors_of_a_fresh_project() {
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }
 
-/// Cargo skips dependents of a failing crate, so the failing file is named.
+/// Covers Cargo, which skips dependents of a failing crate.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn rust_analyzer_names_files_that_stop_cargo() {

@@ -348,7 +348,7 @@ fn offers_all() -> Script {
     script
 }
 
-/// A command may have had its effect before it fails.
+/// The method of commands, which may have had an effect before they fail.
 const COMMAND: &str = "workspace/executeCommand";
 
 #[tokio::test]
@@ -387,7 +387,7 @@ async fn every_declared_capability_is_implemented() {
     let actions = pool.code_actions(&doc, &query, &cx).await.unwrap().value;
     let resolved = pool.resolve_action(&doc, &actions[0], &cx).await.unwrap();
     pool.run_command(&resolved.command.unwrap(), &Refusing, &cx).await.unwrap();
-    // One commit of every kind.
+    // The commit has a change of every kind.
     std::fs::rename(&b, bench.path("d.txt")).unwrap();
     std::fs::remove_file(&c).unwrap();
     bench.write("e.txt", "e");

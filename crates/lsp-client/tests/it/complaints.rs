@@ -136,7 +136,7 @@ async fn omp_8571_a_reload_restarts_instead_of_notifying() {
         assert_eq!(bench.pool.reload(None, None, &cx(LONG)).await.unwrap(), ["scripted"]);
     }
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
-    // Once per process, after `initialized`.
+    // The pool sends it once per process, after `initialized`.
     assert_eq!(bench.got("scripted", "workspace/didChangeConfiguration").len(), 4);
 }
 
@@ -159,7 +159,7 @@ async fn omp_a_reload_helps_a_server_that_exited_at_once() {
         bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap_err();
     }
     std::fs::write(&fixed, "").unwrap();
-    // No back-off: the caller of a reload has probably fixed the cause.
+    // A reload has no back-off: its caller has probably fixed the cause.
     bench.pool.reload(Some(&bench.path("a.txt")), None, &cx(Duration::from_secs(3))).await.unwrap();
     bench.pool.hover(&doc, 0, &cx(SHORT)).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Deleted files, and servers that still answer about them until they have read the disk.
+//! Deleted files that servers answer about until they have read the disk.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::bench::{Bench, LONG, build, cx, range};
 const SEEN: &str = "textDocument/documentSymbol";
 const ASK: &str = "textDocument/diagnostic";
 
-/// A server that answers this often as if a deleted file existed.
+/// A server that answers `times` times as if a deleted file existed.
 fn blind(times: usize) -> Script {
     let item = json!({"range": range(0, 0, 1), "message": "wrong"});
     let mut script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
@@ -102,7 +102,7 @@ async fn unnoticed_deletions_leave_answers_unknown() {
     assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), Vec::new()));
 }
 
-/// A request about one position has a third of the four seconds.
+/// Covers a request about one position, which has a third of the four seconds.
 #[tokio::test]
 async fn a_silent_deletion_probe_ends_in_time() {
     let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))

@@ -1,4 +1,4 @@
-//! Diagnostics are about exactly the requested text, or not known.
+//! Diagnostics of exactly the requested text, or none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ async fn diagnostics_of_an_older_version_are_dropped() {
     }
 }
 
-/// A server publishes nothing from its first part and the rest later, as Volar 2.4.
+/// Covers a server that publishes an empty first part, then the rest (Volar 2.4).
 ///
 /// All publishes have the text's version. The server answers pull requests without announcing them.
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_silent_server_gets_the_text_again() {
     assert_eq!(ask(&bench, LONG).await, "about b");
 }
 
-/// Pyright 1.1.414 publishes diagnostics of an older text after a file was created.
+/// Covers Pyright 1.1.414, whose first diagnostics after a new file are outdated.
 #[tokio::test]
 async fn diagnostics_before_a_new_file_are_outdated() {
     let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
@@ -172,7 +172,7 @@ async fn diagnostics_during_work_are_partial() {
     assert_eq!(ask(&bench, LONG).await, "whole");
 }
 
-/// An unverified server publishes an empty list before it checks a file.
+/// Covers an unverified server that publishes an empty list before it checks.
 #[tokio::test]
 async fn an_unverified_server_is_not_clean_at_once() {
     let empty = || {
@@ -225,7 +225,7 @@ async fn the_file_status_decides_when_diagnostics_count() {
     assert_eq!(ask(&bench, LONG).await, "silent");
 }
 
-/// clangd 22.1.1 reports idle after it checked a changed text with the old headers.
+/// Covers clangd 22.1.1, which reports idle after a check with the old headers.
 #[tokio::test]
 async fn changed_texts_wait_for_the_barrier_request() {
     let idle = || Step::notify("x/status", json!({"uri": "${params.textDocument.uri}", "state": "idle"}));
@@ -253,7 +253,7 @@ async fn changed_texts_wait_for_the_barrier_request() {
     assert_eq!(ask(&bench, LONG).await, "stale");
 }
 
-/// A server publishes an empty list for a closed file after it was reopened.
+/// Covers an empty list for a closed file that arrives after its reopening.
 #[tokio::test]
 async fn late_publishes_of_a_closed_file_are_ignored() {
     let empty = || {
@@ -338,7 +338,7 @@ async fn all_servers_are_asked_and_silent_ones_named() {
     assert_eq!(shown, (1, "warning".to_owned(), Some("E1"), Some("s")));
 }
 
-/// A silent server is asked; only empty lists make a text clean.
+/// Asks a silent server; only empty lists make a text clean.
 #[tokio::test]
 async fn a_clean_text_stays_clean_only_by_the_clean_rule() {
     let list = |items: Value| Step::Result(json!({"body": items}));
@@ -364,7 +364,7 @@ async fn a_clean_text_stays_clean_only_by_the_clean_rule() {
     }
 }
 
-/// Diagnostics of a source that runs on save may be about an older text.
+/// Covers a source that runs on save, whose diagnostics may be outdated.
 #[tokio::test]
 async fn on_save_sources_are_named_and_omitted() {
     let script = script().on("textDocument/didOpen", [publish(json!("${version}"), "of an earlier save")]);
@@ -393,7 +393,7 @@ async fn related_information_is_parsed() {
     assert_eq!(found.page().as_deref(), Some("https://example.org/E1"));
 }
 
-/// Diagnostics that lack an error found on request stay partial.
+/// Checks that diagnostics stay partial if they lack an error found on request.
 #[tokio::test]
 async fn silence_does_not_complete_partial_diagnostics() {
     let list =
@@ -509,7 +509,7 @@ async fn related_documents_have_their_own_reports() {
     assert_eq!(named(&bench), [("a.txt".to_owned(), Value::Null), ("b.txt".to_owned(), json!("b1"))]);
 }
 
-/// Diagnostics from before another file changed on disk do not count as known.
+/// Checks that diagnostics from before a change of another file do not count.
 ///
 /// Later publishes count, and a silent server receives the file again.
 #[tokio::test]
@@ -563,9 +563,9 @@ fn opened(bench: &Bench) -> Vec<String> {
     opened.map(row).collect()
 }
 
-/// The server gets unsaved texts and recent changes on disk before a request.
+/// Changes texts in the editor and on the disk before a request.
 ///
-/// It might not read them as they are, or not at once.
+/// A server might not read them as they are, or not at once, so Pilcrow sends them.
 #[tokio::test]
 async fn all_texts_are_current_before_a_request() {
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
@@ -617,7 +617,7 @@ async fn the_newest_of_many_changed_files_are_opened() {
     assert_eq!(opened(&bench)[1..], expected);
 }
 
-/// A new file is closed for the server's file watcher while a request waits for it.
+/// Closes a new file for the server's file watcher while a request waits for it.
 #[tokio::test]
 async fn a_document_closed_during_a_request_is_reopened() {
     for version in [json!("${version}"), Value::Null] {
@@ -651,7 +651,7 @@ async fn a_document_closed_during_a_request_is_reopened() {
     }
 }
 
-/// A broken `go.mod` is shown as progress until it is fixed.
+/// Covers a broken `go.mod`, which gopls shows as progress until it is fixed.
 #[tokio::test]
 async fn progress_that_reports_an_error_delays_nothing() {
     let value = json!({"kind": "begin", "title": "Error loading workspace", "message": "go.mod:6"});
@@ -678,7 +678,7 @@ async fn progress_that_reports_an_error_delays_nothing() {
     assert!(began.elapsed() < LONG / 2);
 }
 
-/// Progress that the definition ignores does not affect answers.
+/// Covers progress that the definition ignores, which does not affect answers.
 #[tokio::test]
 async fn ignored_silent_work_causes_no_note() {
     for (besides, doubted) in [("check", false), ("other", true)] {

@@ -1,5 +1,6 @@
-//! The limit of a server's open documents: the least recently requested are closed, and reopened
-//! with their current text.
+//! The limit of a server's open documents.
+//!
+//! The pool closes the least recently requested ones, and reopens them with their current text.
 
 use std::sync::Arc;
 use std::time::Duration;

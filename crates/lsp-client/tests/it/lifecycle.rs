@@ -308,7 +308,7 @@ async fn a_candidate_that_fails_its_probe_is_skipped() {
     .assert_eq(&error.to_string());
 }
 
-/// A launcher starts the server and ends; the reported process is a running one.
+/// Covers a launcher that starts the server and ends.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_reported_process_is_the_working_one() {
@@ -427,7 +427,7 @@ async fn outside_changes_are_reported_to_servers() {
     assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
 }
 
-/// A request about one position has a shorter timeout than one about all uses.
+/// Compares the timeouts of requests about one position and about all uses.
 ///
 /// Messages of a server are part of its state.
 #[tokio::test]
@@ -454,7 +454,7 @@ async fn a_position_request_has_a_third_of_the_time() {
     assert_eq!(bench.pool.status().await[0].messages, ["no toolchain"]);
 }
 
-/// One server for several packages receives the virtual environment of each.
+/// Covers a server of several packages, which receives the environment of each.
 #[tokio::test]
 async fn settings_name_the_environment_of_the_package() {
     let ask = |name: &str| {
@@ -601,7 +601,7 @@ async fn a_failed_advance_start_is_not_repeated() {
     assert!(!bench.pool.begin(&bench.path("a.txt")));
 }
 
-/// A server without file events reloads its projects once before the next request.
+/// Covers a server without file events, which reloads its projects once.
 #[tokio::test]
 async fn a_server_that_does_not_watch_reloads_its_projects() {
     const COMMAND: &str = "workspace/executeCommand";
@@ -641,7 +641,7 @@ async fn a_server_that_does_not_watch_reloads_its_projects() {
     }
 }
 
-/// A server that checks on save is notified of saves by editors and other programs.
+/// Covers a server that checks on save, and saves by editors and other programs.
 #[tokio::test]
 async fn outside_saves_are_reported_to_servers() {
     let mut script = hovers();
@@ -682,7 +682,7 @@ async fn outside_saves_are_reported_to_servers() {
     assert_eq!(methods, ["didOpen", "didChange", "didSave", "didChange", "didSave"]);
 }
 
-/// A new file touches its package's marker if the server owns the file.
+/// Creates files; a file of the server touches the marker of its package.
 #[tokio::test]
 async fn markers_are_touched_for_the_servers_files_only() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",

@@ -1,4 +1,4 @@
-//! The pool at its boundary, against scripted servers; against real ones in ignored tests.
+//! The pool at its boundary, with scripted servers; real ones in ignored tests.
 
 #![expect(
     clippy::unwrap_used,

@@ -50,7 +50,7 @@ async fn requests_end_when_the_server_never_answers() {
     nothing_is_left(&bench).await;
 }
 
-/// The definition says that the server fails from then on.
+/// Covers a server that fails from a cancellation on, as its definition says.
 #[tokio::test]
 async fn uncancellable_requests_are_not_cancelled() {
     let more = "uncancellable_requests = [\"textDocument/definition\"]\n";

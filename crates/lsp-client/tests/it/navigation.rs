@@ -1,4 +1,4 @@
-//! Navigation, and requests of an editor: each request and the forms of its answers.
+//! Navigation and requests of an editor, with the forms of their answers.
 
 use lsp_client::{Navigate, Note, Types, UnaskedWhy};
 use paths::AbsPath;
@@ -187,7 +187,7 @@ async fn workspace_symbols_without_range_are_resolved() {
     assert_eq!(bench.got("scripted", "workspace/symbol")[0]["query"], "inn");
 }
 
-/// Servers that do not run are not started, so nothing is known of their files.
+/// Covers servers that do not run and stay so: nothing is known of their files.
 #[tokio::test]
 async fn workspace_symbols_name_the_omitted_files() {
     let script =
@@ -291,7 +291,7 @@ async fn candidates_are_opened_for_implementations() {
     assert_eq!(opened_by("supertypes").await, (vec![true, false, false], vec![]));
 }
 
-/// One server has all packages, and is asked in each that may use the symbol.
+/// Requests from one server in each package that may use the symbol.
 ///
 /// A file of each stays open, so that the server keeps the package loaded.
 #[tokio::test]
@@ -328,7 +328,7 @@ async fn one_server_answers_for_each_package() {
     assert!(!closed.is_empty() && closed.iter().all(is_other), "{closed:?}");
 }
 
-/// Candidates created since the last request are open during the next one.
+/// Creates candidates, which are open during the next request.
 #[tokio::test]
 async fn new_candidates_are_open_before_the_request() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",

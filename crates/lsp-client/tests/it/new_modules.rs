@@ -136,7 +136,7 @@ async fn each_packages_server_gets_the_other_changes() {
     assert_eq!(shown, ["tried ", "tried ", "tried p", "tried q"]);
 }
 
-/// The walk over the project waits for a rules file that no other program writes.
+/// Blocks the walk over the project with a rules file that no program writes.
 #[tokio::test]
 async fn an_unfinished_scan_is_reported() {
     let bench = with(&[("a.txt", "a"), ("deep/b.txt", "b")], "");
@@ -174,7 +174,7 @@ struct Case {
     asked: usize,
 }
 
-/// New modules have no errors in any order; unknown results are reported.
+/// Checks that new modules have no errors in any order, or are reported as unknown.
 async fn check(case: &Case) {
     let bench = real_beside(&[case.server], case.files, None);
     bench.pool.diagnostics(&bench.doc(case.user.0), &cx(DEADLINE)).await.unwrap();

@@ -1,5 +1,6 @@
-//! Servers that a project defines: the policy asks the user for each command that runs, and for no
-//! other.
+//! Servers that a project defines.
+//!
+//! The policy asks the user about each command that runs, and about no other.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bench::{LONG, cx, open, open_asking};
 
-/// A permission covers one command and its arguments; the probe is another command.
+/// Checks that a permission covers one command; the probe is another command.
 #[tokio::test]
 async fn project_servers_need_permission_for_used_commands() {
     let exe = executable();

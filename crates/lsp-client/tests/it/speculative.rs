@@ -1,4 +1,4 @@
-//! Speculative edits: no other request sees their texts, and afterwards the server has the true ones.
+//! Speculative edits: no other request sees their texts, and the true ones return.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -222,13 +222,13 @@ async fn a_speculative_edit_returns_diagnostics_and_reverts() {
     assert_eq!(bench.hover("a.txt").await, "a");
     let tried = bench.try_in(&cx(LONG), "tried").await;
     assert_eq!(reported(&bench, &tried), ["a.txt: about tried", "b.txt: about b"]);
-    // Changed and reverted with the next version; documents opened for the preview are closed.
+    // The preview changes and reverts the text with the next versions, and closes what it opened.
     assert_eq!(bench.server_has().await, ["a.txt 3: a"]);
     let methods = bench.methods().join(" ");
     assert_eq!(methods, "didOpen hover didChange didOpen diagnostic diagnostic didChange didClose");
 }
 
-/// rust-analyzer 1.96 uses the last text of a closed file until it rereads it.
+/// Covers rust-analyzer 1.96, which uses the last text of a closed file for a time.
 #[tokio::test]
 async fn speculatively_opened_files_are_restored_before_close() {
     let (bench, _) = with(pulled().on(ASK, [full()]), "");
@@ -292,7 +292,7 @@ async fn typing_reverts_a_speculative_edit() {
     };
     let shown = Arc::clone(&bench);
     until(move || !shown.got("scripted", ASK).is_empty(), "the preview").await;
-    // Another document of the same server.
+    // The user types in another document of the same server.
     typing.types(&bench.path("c.txt"), "c typed more");
     assert_eq!(reported(&bench, &preview.await.unwrap()), ["not tried on scripted: Moved"]);
     assert_eq!(bench.hover("c.txt").await, "c typed more");
@@ -599,7 +599,7 @@ async fn random_interleavings_end_with_the_true_texts() {
     }
 }
 
-/// A server without versions publishes an empty list for a briefly closed document.
+/// Covers a server without versions that publishes an empty list after a close.
 ///
 /// It publishes nothing for a text that it has not checked.
 #[tokio::test]
@@ -652,7 +652,7 @@ fn changes(bench: &Bench) -> Vec<String> {
     out
 }
 
-/// clangd 22.1.1 detects a changed header by its size and its time in seconds.
+/// Covers clangd 22.1.1, which detects a changed header by size and seconds.
 #[tokio::test]
 async fn includers_of_a_changed_file_are_rechecked() {
     let (bench, _) = with(pushed(), RECHECK);

@@ -127,7 +127,7 @@ async fn registered_files_are_reported() {
     assert_eq!(reported(&bench).len(), expected.len(), "once");
 }
 
-/// The server may have read the file before registration, so it counts as changed.
+/// Covers a file that the server may have read before it registered it.
 #[tokio::test]
 async fn files_older_than_a_registration_are_changed_not_new() {
     let watchers = json!([{"globPattern": "**/*.lock"}]);
@@ -164,7 +164,7 @@ async fn only_registered_kinds_are_sent() {
     assert_eq!(reported(&bench), named(&[("changed.two", 2), ("gone.three", 3), ("new.one", 1)]));
 }
 
-/// Unregistered files are not reported; registered again, changes in between are.
+/// Unregisters files and registers them again, with changes in between.
 #[tokio::test]
 async fn unregistered_files_are_not_reported() {
     let watchers = json!([{"globPattern": "**/*.lock"}, {"globPattern": "**/*.sum"}]);
@@ -191,7 +191,7 @@ async fn unregistered_files_are_not_reported() {
     assert_eq!(reported(&bench), named(&[("gone.lock", 3), ("x.lock", 2)]));
 }
 
-/// Pilcrow's own writes are reported once.
+/// Checks that a server gets one report of Pilcrow's own writes.
 #[tokio::test]
 async fn a_commit_to_a_registered_file_is_reported_once() {
     let bench = bench(&[("a.txt", "a"), ("x.lock", "1")], script(&json!([{"globPattern": "**/*.lock"}])));
