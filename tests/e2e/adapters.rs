@@ -1,4 +1,4 @@
-//! Installation of language servers: consent first, atomic, locked, never by a project.
+//! Installation of servers: with consent, atomic, locked, never by a project.
 //!
 //! Scripts replace package managers; one slow test uses real ones.
 

@@ -1,4 +1,4 @@
-//! Bad input: each case gives a clear error with its code, writes no file, and exits as documented.
+//! Bad input: each case gives an error with its code and writes no file.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

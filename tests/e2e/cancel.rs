@@ -1,5 +1,4 @@
-//! Cancellation by Ctrl-C during a request that is never answered, and by `kill -9` of Pilcrow
-//! itself.
+//! Cancellation by Ctrl-C during an unanswered request, and `kill -9` of Pilcrow.
 //!
 //! No started process may stay.
 
@@ -87,7 +86,7 @@ fn a_deadline_cancels_the_request() {
     assert!(scripted.got("$/cancelRequest") > 0, "the request was not cancelled");
 }
 
-/// The server withholds the diagnostics of the edited text.
+/// Uses a server that withholds the diagnostics of the edited text.
 #[test]
 fn a_signal_ends_a_command_after_its_edit_is_written() {
     for signal in [Signal::INT, Signal::TERM] {

@@ -1,4 +1,4 @@
-//! Complaints of users about other agents' language-server tools, as far as they show from outside.
+//! Complaints of users about other agents' tools, tested at the command line.
 //!
 //! Each test is named after the project and the number of the issue.
 

@@ -1,4 +1,4 @@
-//! Concurrent work of the user: types above the named position, sends commands back to back.
+//! Concurrent work of the user: typing above a named position, rapid commands.
 //!
 //! The user also works in another workspace folder than the first.
 

@@ -449,7 +449,7 @@ fn a_conversation_is_compacted_on_request() {
     editor.shut_down();
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
     assert!(shown.lines().any(|line| line.ends_with("by its own model")), "{shown}");
-    // An active run is stopped first.
+    // The compaction stops an active run first.
     let mut sandbox = sandbox;
     let waits = json!({"text": long, "wait_for_cancel": true});
     let model = script(&sandbox, &[waits]);

@@ -276,7 +276,7 @@ fn a_lost_terminal_disconnects_the_run_but_keeps_the_session() {
     assert!(gone_on.contains("whole"), "{gone_on}");
 }
 
-/// Configures a path that is no file, so that flushing fails.
+/// Configures a path that is not a file, so that flushing fails.
 #[test]
 fn session_entries_are_flushed_when_configured() {
     for (fsync, resumes) in [(None, false), (Some("off"), true), (Some("on"), false), (Some("on"), true)] {

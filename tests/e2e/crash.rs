@@ -1,6 +1,7 @@
-//! `kill -9` at every step of a commit of three files, and two processes that commit at once.
+//! `kill -9` at every step of a commit, and two processes that commit at once.
 //!
-//! The steps come from the page about the journal's format, so a documented new step is tested.
+//! The commit changes three files. The steps come from the page about the journal's format, so a documented new
+//! step is tested.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -154,7 +155,7 @@ fn a_killed_commands_overwrite_can_be_undone() {
         ("same.txt", "same\n"),
         ("mine.txt", "unsaved\n"),
     ]);
-    // The killed command counts, among several of a process.
+    // The process runs several commands; the last one is killed.
     let mut batch = Batch::start(&sandbox);
     batch.call("bash", &json!({"command": "echo unsaved > a.txt"})).ok();
     let line = "echo over > a.txt; rm gone/b.txt; rmdir gone; echo made > made.txt; sleep 60";

@@ -1,5 +1,4 @@
-//! The tool `debug` over a scripted adapter: rarer kinds of breakpoints, raw requests, output
-//! limits.
+//! The tool `debug` over a scripted adapter: rarer breakpoints, requests, limits.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -380,7 +379,7 @@ fn a_failing_trace_reports_its_findings() {
             no frame is known
         "#]],
     );
-    // The value in another thread at the same place is no change.
+    // The value in another thread at the same place is not a change.
     let said = trace(json!({"next": [step(1), step(7)]}), None);
     check_output(
         &said,

@@ -1,4 +1,4 @@
-//! The requests that each parameter and each rarer action of `debug` sends to a scripted adapter.
+//! The requests that parameters and rarer actions of `debug` send to an adapter.
 
 use std::time::Duration;
 

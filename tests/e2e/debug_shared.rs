@@ -1,4 +1,4 @@
-//! One debug session with two clients: a user's debugger joins while the agent works.
+//! A debug session with two clients: a user's debugger joins while the agent works.
 //!
 //! It joins by `pilcrow dap` or over the language server. Slow with real adapters and the real
 //! `DebugClient`.
@@ -155,13 +155,13 @@ fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
     let scopes = client.ask("scopes", json!({"frameId": frame["id"]}));
     assert!(!scopes["scopes"].as_array().expect("scopes").is_empty());
 
-    // D1: a step of the agent moves both clients.
+    // A step of the agent moves both clients.
     let step = says(&mut batch, &json!({"action": "step_over"}), "stopped: step");
     client.event("continued");
     client.event("stopped");
     assert_eq!(top(&mut client)["line"], step["place"]["line"].as_u64().expect("a line") - 1);
 
-    // D3: breakpoints of both clients stay.
+    // The breakpoints of both clients stay.
     let path = sandbox.project().join(file).canonicalize().expect("the file");
     let set =
         client.ask("setBreakpoints", json!({"source": {"path": path}, "breakpoints": [{"line": free - 1}]}));
@@ -169,7 +169,7 @@ fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
     assert_eq!(set["breakpoints"][0]["line"], free - 1, "{set}");
     says(&mut batch, &json!({"action": "breakpoints", "remove": true}), "removed 1");
 
-    // D2: the user continues; the agent may inspect, not run.
+    // The user continues; the agent may inspect, not run.
     client.ask("continue", json!({"threadId": thread}));
     client.event("stopped");
     let looked = says(&mut batch, &json!({"action": "snapshot"}), "control_taken_by_user");
@@ -178,7 +178,7 @@ fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
     let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
     assert!(refused.contains("control_taken_by_user"), "{refused}");
 
-    // The user hands control back and leaves; the session lives (D5).
+    // The user hands control back and leaves; the session lives.
     client.ask("pilcrow/handBack", json!({}));
     let listed = says(&mut batch, &json!({"action": "sessions"}), "the user is watching");
     assert_eq!(listed["sessions"][0]["persons"], 1);
@@ -230,7 +230,7 @@ fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, JoinedClient) {
     (sandbox, batch, client)
 }
 
-/// Crashes the adapter (D6): both clients are notified, and no request waits.
+/// Crashes the adapter: both clients are notified, and no request waits.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_learns_of_a_crash_at_once() {
@@ -248,7 +248,7 @@ fn a_client_learns_of_a_crash_at_once() {
     assert!(batch.end().0.success());
 }
 
-/// Sends malformed messages on either side (D7), which harm no client.
+/// Sends malformed messages on either side, which harm no client.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_survives_malformed_messages() {
@@ -269,7 +269,7 @@ fn a_client_survives_malformed_messages() {
     assert!(batch.end().0.success());
 }
 
-/// Asks an editor with a terminal to run a program in it (D9).
+/// Asks an editor with a terminal to run a program in it.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_is_asked_for_its_terminal() {
@@ -318,7 +318,7 @@ fn a_client_gets_its_stop_after_much_output() {
     assert!(batch.end().0.success());
 }
 
-/// Asks a joined client to start a session for a child of the program (D8).
+/// Asks a joined client to start a session for a child of the program.
 ///
 /// The client joins it too.
 #[test]
@@ -487,7 +487,7 @@ fn a_client_that_sends_nvim_dap_messages_is_served() {
     conforms(&sent);
 }
 
-/// The user takes control (D2) while the agent waits, which ends the wait.
+/// Takes control as the user while the agent waits, which ends the wait.
 #[test]
 fn the_agents_wait_ends_when_the_user_takes_control() {
     let sandbox = stopping();

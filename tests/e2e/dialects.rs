@@ -1,4 +1,4 @@
-//! The setting `hashline.dialect`: output and instructions use it, and every dialect is parsed.
+//! The setting `hashline.dialect`: output uses it, and every dialect is parsed.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `pilcrow lsp` as a server: its lifecycle, the order of messages, floods, hang-ups and panics.
+//! `pilcrow lsp` as a server: lifecycle, order of messages, floods, hangs, panics.
 
 use std::time::{Duration, Instant};
 
@@ -210,7 +210,7 @@ fn a_cancel_counts_before_progress_begins() {
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
     editor.wait_for_message("stopped");
     assert_eq!(editor.progress(&session, "begin").len() + editor.progress(&session, "end").len(), 0);
-    // The token is accepted at last: begun and ended, once.
+    // The editor accepts the token at last: the progress begins and ends once.
     let (create, _) = editor.open_questions.remove(0);
     editor.answer_question(&create, None);
     assert_eq!(editor.ended(&session), "stopped");

@@ -1,4 +1,4 @@
-//! The tool `lsp` over a scripted server: naming of locations, refusals and reports.
+//! The tool `lsp` over a scripted server: names of locations, refusals, reports.
 
 use std::time::Duration;
 

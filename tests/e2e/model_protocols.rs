@@ -1,4 +1,4 @@
-//! The same work through each wire protocol, on the command line and in real Neovim.
+//! The same work through each wire protocol, on the command line and in Neovim.
 //!
 //! The work is: read, rename, read again, edit, request diagnostics, answer.
 

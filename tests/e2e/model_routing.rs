@@ -494,7 +494,7 @@ fn a_proxy_asks_with_its_own_keys() {
             false => {
                 Reply::call("c1", "write", &json!({"path": "b.txt", "content": "the-databases-password\n"}))
             }
-            // A provider that quotes the key.
+            // This provider quotes the key.
             true => {
                 let header = received.headers.iter().find(|(name, _)| name == "authorization");
                 let key = header.map(|(_, value)| value.replace("Bearer ", "")).unwrap_or_default();

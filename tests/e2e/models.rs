@@ -1,4 +1,4 @@
-//! Runs with a model from a script, and with a local server that speaks each protocol.
+//! Runs with a scripted model, and with a local server that speaks each protocol.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -176,7 +176,7 @@ fn consent_in_a_shell_starts_no_server_for_the_editor() {
     servers(false, 2, 2);
 }
 
-/// basedpyright did not rename in other open files after it received unsaved text.
+/// Covers basedpyright, which did not rename in other files after unsaved text.
 ///
 /// This happened if it did not find the text on the disk.
 #[test]

@@ -1,5 +1,4 @@
-//! `grep`, `find` and `ls`: their output, their reports of omissions, and edits by the rows they
-//! show.
+//! `grep`, `find` and `ls`: output, reports of omissions, and edits of shown rows.
 
 use std::ffi::OsStr;
 use std::fs;

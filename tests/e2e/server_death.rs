@@ -1,4 +1,4 @@
-//! A language server that ends during a request: the call reports it, and the next call succeeds.
+//! A language server that ends during a request, and the next call to it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Speculative edits (`edit.verify = "before"`) with a user who is asked and who types meanwhile.
+//! Speculative edits (`edit.verify = "before"`), questions, and typing meanwhile.
 
 use std::time::{Duration, Instant};
 

@@ -82,7 +82,7 @@ fn snapshots_carry_over_to_the_next_process() {
     let patch = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout).put("two", "zwei");
     sandbox.run_with_input(&["edit"], &patch).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
-    // A repeated call is no mistake and changes no file.
+    // A repeated call is not a mistake and changes no file.
     sandbox.run_with_input(&["edit"], &patch).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
 

@@ -81,7 +81,7 @@ fn importers_of_a_moved_file_are_checked() {
     );
 }
 
-/// A server that pushes reports nothing of one file, and two problems of another.
+/// Uses a pushing server that reports nothing of one file and two of another.
 #[test]
 fn partial_results_are_reported_per_file() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n")]);
@@ -95,7 +95,7 @@ fn partial_results_are_reported_per_file() {
             json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": items});
         json!([{"notify": {"method": "textDocument/publishDiagnostics", "params": params}}])
     };
-    // Opened are the file itself, then the others after the edit.
+    // The server receives the file itself, then the others after the edit.
     let mut opened = vec![publish(vec![]), json!([]), publish(vec![item("it is bad"), item("it is worse")])];
     opened.extend((0..10).map(|_| publish(vec![])));
     let script = json!({
@@ -250,7 +250,7 @@ fn an_edit_takes_over_what_is_pending() {
     );
 }
 
-/// The server that types the language is silent, or not installed.
+/// Covers a silent or missing server of the language's types, next to a linter.
 #[test]
 fn a_linter_alone_gives_no_verdict() {
     for installed in [true, false] {
@@ -853,9 +853,9 @@ fn a_real_server_previews_an_error_in_another_file() {
     assert!(said.starts_with("0 errors"), "{said}");
 }
 
-/// Renames that break code which a server leaves as it is.
+/// Makes renames that break code which the server does not change.
 ///
-/// An override in tests, an object literal in another package, a use in a macro.
+/// The code is an override in tests, an object literal in another package, and a use in a macro.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn renames_that_break_code_are_never_called_clean() {
@@ -1010,7 +1010,7 @@ fn two_packages() -> (Sandbox, Scripted) {
     (sandbox, scripted)
 }
 
-/// Each text gets a diagnostic with its own content.
+/// The script of a server that gives each text a diagnostic with its own content.
 fn about() -> Value {
     let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
     let items = json!([{"range": place, "severity": 1, "message": "about ${text}", "code": "E1"}]);

@@ -157,7 +157,7 @@ impl View {
             .unwrap_or_else(|| panic!("no [path#TAG] in: {text}"))
             .to_owned();
         let rows = lines.filter_map(|line| {
-            // Rows of an edit's answer: new ones begin with a plus, context rows with a blank.
+            // In an edit's answer, new rows begin with a plus and context rows with a blank.
             let line = line.strip_prefix(['+', ' ']).unwrap_or(line);
             let (anchor, text) = line.split_once(':')?;
             let digits = anchor.find(|c: char| !c.is_ascii_digit()).unwrap_or(anchor.len());

@@ -1,4 +1,4 @@
-//! Shared parts of the end-to-end tests: the built executable, a sandbox, and processes.
+//! Shared parts of the end-to-end tests: the executable, a sandbox, and processes.
 //!
 //! The tests use Pilcrow as an executable only. Every wait is for a condition, with a deadline. No
 //! test reads or writes the settings of the user who runs it.

@@ -96,7 +96,7 @@ pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool
         if Instant::now() >= until {
             return false;
         }
-        // The pause between two polls.
+        // This is the pause between two polls.
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,4 +1,4 @@
-//! A project in a temporary directory, a Pilcrow home next to it, and calls of the executable.
+//! A temporary project, a Pilcrow home next to it, and calls of the executable.
 //!
 //! The path has a space, and the user's own settings are not used.
 

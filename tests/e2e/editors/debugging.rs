@@ -79,7 +79,7 @@ fn the_agent_inspects_a_session_of_the_user_in_vscode() {
     assert!(batch.end().0.success());
 }
 
-/// Joins a session of the agent (D4), also after its relaunch.
+/// Joins a session of the agent, also after its relaunch.
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
 fn the_user_joins_a_session_of_the_agent_in_vscode() {

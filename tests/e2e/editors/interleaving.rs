@@ -1,5 +1,4 @@
-//! Typing and edits of an agent at the same time, in real Neovim: in any order, the
-//! final text is that of the sequential model.
+//! Typing and edits of an agent at the same time, in real Neovim.
 //!
 //! User and agent work on different lines, so that every order has the same outcome; the lines are neighbours
 //! more often than not, and new lines shift everything below. The model reads once and makes each of its
@@ -120,7 +119,7 @@ fn play(seed: u64) -> Play {
 struct Agent {
     file: String,
     edits: VecDeque<(usize, Op)>,
-    /// The last text it was shown.
+    /// The last text that the model read.
     reading: Option<String>,
     asked: Asked,
     /// Edits refused because the store dropped their version.

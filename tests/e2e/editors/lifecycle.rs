@@ -1,4 +1,4 @@
-//! The life of the server while the editor lives and dies, and edits in the editor's undo history.
+//! The life cycle of the server and its editor, and edits in the undo history.
 
 use std::time::Duration;
 

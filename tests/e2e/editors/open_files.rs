@@ -286,7 +286,7 @@ fn neovim_does_not_edit_a_buffer_closed_during_the_edit() {
     neovim.open_file("b.txt");
 }
 
-/// Neovim without the plugin drops a stale edit and reports it as applied.
+/// Covers Neovim without the plugin, which reports a dropped edit as applied.
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
 fn bare_neovim_retries_or_reports_a_dropped_edit() {

@@ -1,4 +1,4 @@
-//! The plugins by themselves: they load, report missing parts, and match their manifests.
+//! The plugins alone: they load, report missing parts, and match their manifests.
 
 use tests::editors::neovim::{Setup, lua_string};
 use tests::editors::{Neovim, PATIENCE, VsCode, alone, plugin, vscode};

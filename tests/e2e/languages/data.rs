@@ -1,4 +1,4 @@
-//! Shell, fish, Vim script, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers, justfiles.
+//! Languages of scripts, configuration and data, from shell to justfiles.
 
 use super::lab::{Case, check};
 

@@ -1,4 +1,4 @@
-//! Every language server that runs here, with the same requests. Slow: real servers.
+//! Every language server that runs here, with the same requests. Slow.
 //!
 //! Each project has the same shape: a symbol defined in one file and used in another, a class with
 //! a method, an error. A file covers each family of languages; `lab` sends the requests.

@@ -80,7 +80,7 @@ fn each_monorepo_file_finds_its_root_and_server() {
         ("basedpyright", "jobs"),
         ("basedpyright", "service"),
         ("rust-analyzer", "engine"),
-        // Outermost, as the top has a package.json.
+        // The outermost root wins, since the top has a package.json.
         ("typescript-language-server", "."),
     ];
     let expected: BTreeSet<(String, String)> =

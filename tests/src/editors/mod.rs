@@ -24,7 +24,7 @@ pub use vscode::VsCode;
 /// Maximum time of any action in a real editor on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Locks out other editors, since two browsers on two cores prove only patience.
+/// Locks out other editors, since two browsers on two cores are too slow.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock()
@@ -46,7 +46,7 @@ pub fn plugin(name: &str) -> PathBuf {
     checkout.join("editor-plugins").join(name)
 }
 
-/// Path of a file of this package that is no Rust: scripts and a helper extension.
+/// Path of a file of this package that is not Rust: a script or helper extension.
 pub fn helper(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("editors").join(name)
 }

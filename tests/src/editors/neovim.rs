@@ -1,7 +1,7 @@
 //! Neovim headless or in a terminal, driven by `--remote-send` (keys, as if typed).
 //!
 //! Tests inspect it through `editors/neovim-eyes.lua`. It runs with the plugin or without; without
-//! it, the server's configuration is that of the guide, word by word. Only in a terminal does it
+//! it, the server's configuration is that of the guide, word for word. Only in a terminal does it
 //! wait for ENTER after messages that do not fit.
 
 use std::cell::RefCell;
@@ -177,7 +177,7 @@ impl<'a> Neovim<'a> {
         self.eval("execute('messages')").as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the text of a file is as wanted.
+    /// Waits until the text of a file satisfies `wanted`.
     ///
     /// Panics with it, and all messages, if it never is.
     #[track_caller]
@@ -201,7 +201,7 @@ impl<'a> Neovim<'a> {
         assert!(came, "{what}: never so, {last:?} at last\n{}", self.report());
     }
 
-    /// Waits until an expression of Vim has the wanted value; it may fail before.
+    /// Waits until an expression of Vim satisfies `wanted`; it may fail before.
     #[track_caller]
     pub fn wait(&self, what: &str, expression: &str, wanted: impl Fn(&Value) -> bool) {
         let mut last = Ok(Value::Null);

@@ -217,7 +217,7 @@ impl<'a> VsCode<'a> {
         Some(Shown { text: found["text"].as_str()?.to_owned(), dirty: found["dirty"] == true })
     }
 
-    /// Waits until a document is as wanted.
+    /// Waits until a document satisfies `wanted`.
     ///
     /// Saves a screenshot and panics if it never is.
     #[track_caller]
@@ -354,7 +354,7 @@ pub fn extension() -> &'static Path {
     })
 }
 
-// Machine-scoped settings are not taken from the user's settings in a remote window, as this one is.
+// A remote window, as this one is, ignores machine-scoped settings of the user.
 fn set_path(sandbox: &Sandbox, path: &Path) {
     let folder = sandbox.beside("code/Machine");
     fs::create_dir_all(&folder).unwrap();

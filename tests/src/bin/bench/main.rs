@@ -1,6 +1,6 @@
-//! Measures the built `pilcrow`: start-up, size, requests, commits, `pilcrow lsp` and searches.
+//! Measures the built `pilcrow`: start, size, requests, commits, and searches.
 //!
-//! By name alone also real servers in monorepos, and texts of many sizes.
+//! Real servers in monorepos and texts of many sizes are measured only if the caller names them.
 //!
 //! The requests are `references` over a scripted server, and other programs search beside it.
 //! Started by `cargo xtask bench`, which builds the program and names it in `PILCROW_BIN`. Prints

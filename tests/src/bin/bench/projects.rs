@@ -1,7 +1,7 @@
-//! Questions about two generated monorepos: a bare client of the same server beside Pilcrow.
+//! Requests in two generated monorepos, by Pilcrow and by a bare client.
 //!
-//! Both ask in turns, so that other load of the machine is the same for both. Prints what Pilcrow takes, the
-//! aim that follows from the bare client, and how often both found the same places.
+//! Both use the same server and ask in turn, so that other load of the machine is the same for both. Prints the
+//! cost of Pilcrow, the aim that follows from the bare client, and how often both found the same places.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use super::{Times, row};
 const PACKAGES: usize = 60;
 /// Files of a package, with the one that exports the others.
 const FILES: usize = 50;
-/// Packages that are asked about, each so many times.
+/// Packages that the requests are about.
 const ASKED: [usize; 6] = [3, 12, 21, 30, 39, 48];
 const TIMES: usize = 5;
 const STARTS: usize = 3;
@@ -206,7 +206,7 @@ impl Language {
         format!("{}, {name}", self.id)
     }
 
-    /// The file, line and name that an action is asked about, lines from 0.
+    /// The file, line (from 0) and name that a request for an action is about.
     fn place(&self, action: &str, package: usize) -> (String, usize, String) {
         let (file, name) = match action {
             "implementation" => (1, format!("Shape{package}")),

@@ -1,4 +1,4 @@
-//! Searches of a large tree, beside `rg` where it is installed, else `grep -r`, and `find`.
+//! Searches of a large tree, compared with `rg`, else `grep -r`, and `find`.
 //!
 //! The tree contains the sources that cargo has downloaded, or is the one that `PILCROW_BENCH_TREE`
 //! names.

@@ -1,7 +1,7 @@
-//! Every tool on texts of many sizes and shapes: each call ends within its deadline or is refused at once.
+//! Every tool on texts of many sizes and shapes.
 //!
-//! Each call is a process of its own, whose peak memory is measured. A call past the deadline gets SIGINT, and
-//! the row says whether it ended within two seconds.
+//! Each call ends within its deadline or is refused at once. Each is a process of its own, whose peak memory is
+//! measured. A call past the deadline gets SIGINT, and the row says whether it ended within two seconds.
 
 use std::fs;
 use std::io::Read;
@@ -24,7 +24,7 @@ const FILE: &str = "big.py";
 const MB: [usize; 4] = [1, 8, 30, 200];
 /// The text of the line of a number.
 type Line = fn(usize) -> String;
-/// Names and lines.
+/// The shapes of texts: the name, and the text of each line.
 const SHAPES: [(&str, Line); 5] = [
     ("one line", |number| if number == 0 { "x = [0".to_owned() } else { ",  1".to_owned() }),
     ("equal lines", |_| "value = call( 1,2 )\n".to_owned()),
@@ -69,7 +69,7 @@ struct Lab {
     text: String,
 }
 
-/// How a call ended.
+/// The end of a call.
 struct Call {
     took: Duration,
     /// MiB.
