@@ -154,7 +154,7 @@ fn an_agent_has_its_own_instructions_tools_and_files() {
         · the session continues with the agent profile `reviewer`
         · the session continues with the agent profile `reviewer`"#]],
     );
-    // `agents show` lists its parts, and an editor can select it.
+    // `config show --agent` lists its parts, and an editor can select it.
     let shown = sandbox.run(&["config", "show", "--agent", "reviewer"]).expect(0).stdout;
     assert!(shown.contains("\"write\",  # ") && shown.contains("tools.toml:1"), "{shown}");
     assert!(!sandbox.run(&["config", "show"]).expect(0).stdout.contains("tools.toml"));

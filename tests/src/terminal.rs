@@ -75,7 +75,7 @@ impl Terminal {
         assert!(came, "{text:?} was not shown: {}", self.shown());
     }
 
-    /// Types `keys`.
+    /// Sends `keys` to the program unchanged, control characters too.
     pub fn types(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("it takes keys");
     }

@@ -299,7 +299,7 @@ fn result(reply: Reply<ResultMessage>) -> Reply<agent::ToolResult> {
 /// Handles the requests and notifications of the owner.
 struct Incoming {
     approver: Arc<dyn Approver>,
-    /// Bounded by the events of one run: slow printing must not block reading.
+    /// Channel bounded by the events of one run: slow printing must not block reading.
     events: mpsc::UnboundedSender<Box<RawValue>>,
 }
 

@@ -218,7 +218,7 @@ impl Connection {
 
     /// A sink that sends events to the command, and its task.
     fn forward_events(&self, peer: &Peer) -> (Arc<dyn EventSink>, JoinHandle<()>) {
-        // Bounded by the events of one run: a command that prints slowly must not lose events.
+        // The events of one run bound the channel: a command that prints slowly must not lose events.
         let (sender, mut events) = mpsc::unbounded_channel();
         let to = peer.clone();
         let forwarder = self.jobs.spawn(async move {

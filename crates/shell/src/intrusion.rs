@@ -160,7 +160,7 @@ pub(super) fn unseen_code(cx: &CheckContext<'_>, report: Report<'_>) {
 
 /// Files into which a downloading command writes.
 fn kept_as(command: &Command) -> Vec<String> {
-    // The letter of the option that names the file. With curl's `-O`, the address names it.
+    // This letter is the option that names the file. With curl's `-O`, the address names it.
     let letter = if command.name() == "wget" { 'O' } else { 'o' };
     let own_name = match command.name() {
         "curl" => command.has('O', "remote-name") || command.has('\0', "remote-name-all"),
