@@ -120,7 +120,6 @@ impl Batch {
         View::parse(&self.call("read", &json!({"path": path})).ok())
     }
 
-    /// Edits with a patch.
     #[track_caller]
     pub fn edit(&mut self, patch: &str) -> Answer {
         self.call("edit", &json!({"patch": patch}))

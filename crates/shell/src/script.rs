@@ -123,7 +123,6 @@ pub(super) struct Script {
     nested: usize,
 }
 
-/// The context of a command.
 #[derive(Debug, Clone, Default)]
 struct CommandContext {
     input: Input,

@@ -34,7 +34,7 @@ pub mod codes {
 pub enum Id {
     /// A number; this side's ids are numbers.
     Number(i64),
-    /// A string.
+    /// A string, which only the peer chooses.
     String(String),
 }
 

@@ -24,7 +24,6 @@ trait OpenEditor {
     fn reload(&mut self, file: &str);
     /// Checks the disk for a newer version, as editors do when they get the focus.
     fn check_disk(&mut self);
-    /// Waits for a text.
     fn wait_for_text(&mut self, file: &str, what: &str, text: &str);
     fn is_unsaved(&mut self, file: &str) -> bool;
 }

@@ -39,7 +39,6 @@ const UNREADABLE: Duration = Duration::from_secs(60);
 const WRITE_DELAY: Duration = Duration::from_secs(1);
 const IDLE_DELAY: Duration = Duration::from_secs(10);
 
-/// The end of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerEnd {
     /// Unix time in milliseconds.
@@ -50,7 +49,6 @@ pub struct ServerEnd {
     pub why: String,
 }
 
-/// The header of a log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LogHeader {
     format: u32,
@@ -245,7 +243,6 @@ impl Log {
     }
 }
 
-/// A stored log.
 pub(crate) struct StoredLog {
     pub id: String,
     pub directory: StateDir,

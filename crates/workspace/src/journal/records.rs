@@ -55,7 +55,6 @@ pub struct Commit {
 pub struct CommittedFile {
     /// Its current path.
     pub path: AbsPath,
-    /// The kind of change.
     pub kind: ChangeKind,
     /// Edits from the text before to the text after.
     pub edits: Vec<TextEdit>,

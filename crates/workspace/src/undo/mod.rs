@@ -94,7 +94,6 @@ fn list(skipped: &[Skipped]) -> String {
     skipped.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// Plans the undo of `which`.
 pub(crate) fn plan_undo(inner: &WorkspaceState, which: &Undo) -> Result<UndoPlan, UndoError> {
     let journal = Journal::new(&inner.state)?;
     let entries = journal.entries()?;
