@@ -66,7 +66,7 @@ impl DeletedFiles {
     }
 
     /// A file whose deletion the server has not noticed.
-    pub fn unnoticed(&self) -> Option<AbsPath> {
+    pub(crate) fn unnoticed(&self) -> Option<AbsPath> {
         self.list().last().map(|it| it.path.clone())
     }
 
