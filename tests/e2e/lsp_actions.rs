@@ -336,7 +336,7 @@ fn a_raw_request_that_may_run_programs_needs_exec() {
     sandbox.tool("lsp", &run).ok();
     assert_eq!(scripted.got("workspace/executeCommand"), 1);
     // A file in the parameters is judged as any other.
-    let key = json!({"textDocument": {"uri": "file:///root/.ssh/id_ed25519"}});
+    let key = json!({"textDocument": {"uri": "file:///keys/.ssh/id_ed25519"}});
     sandbox.tool("lsp", &request("textDocument/foldingRange", &key)).fails("denied");
 }
 

@@ -110,7 +110,7 @@ fn progress_is_erased_before_the_result() {
     ] {
         let mut terminal = Terminal::start(sandbox.command(args).env("TERM", term).env("NO_COLOR", "1"));
         assert!(terminal.ends(patience).success(), "{}", terminal.shown());
-        let shows = terminal.shown().contains("waiting for basedpyright");
+        let shows = terminal.shown().contains("for basedpyright");
         assert_eq!(shows, term != "dumb", "{}", terminal.shown());
         assert_eq!(
             terminal.rows().last().map(String::as_str),

@@ -655,7 +655,9 @@ impl Script {
     }
 }
 
-/// Removes backslashes that begin lines and escape a character; `None` if there is none.
+/// Removes backslashes that begin lines; `None` if there is none.
+///
+/// A backslash that continues a line stays.
 fn without_leading_backslashes(text: &str) -> Option<String> {
     let leads = |line: &str| line.trim_start().starts_with('\\') && line.trim_start().len() > 1;
     text.lines().skip(1).any(leads).then(|| {
@@ -668,7 +670,9 @@ fn without_leading_backslashes(text: &str) -> Option<String> {
     })
 }
 
-/// Whether the quotes of `node` are text: between double quotes, or in a here-document.
+/// Whether the quotes of `node` are text.
+///
+/// They are between double quotes and in a here-document.
 fn is_literal_quote(node: Node<'_>) -> bool {
     let around = std::iter::successors(node.parent(), |node| node.parent()).map(|node| node.kind());
     let outer = around.take_while(|kind| !matches!(*kind, "command_substitution" | "process_substitution"));

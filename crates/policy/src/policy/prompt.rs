@@ -267,7 +267,9 @@ impl Policy {
         }
     }
 
-    /// Refuses a command of a class, or any with `exec.audit_all`, whose row was not written.
+    /// Refuses a command that must be audited and has no row.
+    ///
+    /// These are commands of a class, and with `exec.audit_all` all.
     pub(super) fn require_row(
         &self,
         written: Result<(), String>,
