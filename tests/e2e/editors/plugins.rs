@@ -16,7 +16,7 @@ fn the_neovim_plugin_loads_and_reports_its_health() {
     neovim.lua("vim.cmd('checkhealth pilcrow'); return true");
     let said = neovim.eval("join(getline(1, '$'), \"\\n\")");
     let said = said.as_str().unwrap();
-    assert!(!line_with(&said, env!("CARGO_PKG_VERSION")).is_empty(), "{said}");
+    assert!(!line_with(said, env!("CARGO_PKG_VERSION")).is_empty(), "{said}");
     assert!(!said.contains("ERROR"), "{said}");
 
     // Neovim writes tags next to the help page, but this checkout must not change.
