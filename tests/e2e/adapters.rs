@@ -210,7 +210,7 @@ fn an_unreadable_lock_file_prevents_installation() {
 fn a_failed_installation_shows_the_output_and_leaves_nothing() {
     for (script, words) in [
         (format!("{PUTS}; echo 'ENOTFOUND: no network' >&2; exit 7"), "ENOTFOUND: no network"),
-        ("mkdir -p node_modules/x; exit 0".to_owned(), "without its program"),
+        ("mkdir -p node_modules/x; exit 0".to_owned(), "lack its program"),
     ] {
         let sandbox = with_managers(&[("npm", &script)]);
         let said = sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(1).all();
