@@ -392,7 +392,11 @@ impl ProcessView {
     /// Blocks for some milliseconds, since it reads the system's process table.
     pub fn kill_descendants(&self) {
         if !self.child.has_exited() {
-            Table::read().descendants(self.child.id).iter().for_each(Entry::kill);
+            // A process that notices the end of another may let a paused program run on, so all stop
+            // before the first is killed.
+            let below = Table::read().descendants(self.child.id);
+            below.iter().for_each(Entry::stop);
+            below.iter().for_each(Entry::kill);
         }
     }
 }

@@ -98,21 +98,36 @@ impl Entry {
     /// Sends SIGKILL if the number still belongs to this process.
     #[cfg(target_os = "linux")]
     pub(crate) fn kill(&self) {
-        use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+        self.signal(rustix::process::Signal::KILL);
+    }
+
+    /// Sends SIGSTOP if the id still has the same process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn stop(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn signal(&self, signal: rustix::process::Signal) {
+        use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
         // The descriptor is opened first: its process cannot change after the check.
         let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
         if Self::read(self.pid).is_some_and(|now| now.started == self.started)
-            && let Err(error) = pidfd_send_signal(&fd, Signal::KILL)
+            && let Err(error) = pidfd_send_signal(&fd, signal)
             && error != rustix::io::Errno::SRCH
         {
-            tracing::warn!(pid = self.pid, %error, "a process left behind could not be killed");
+            tracing::warn!(pid = self.pid, %error, "a process could not be signalled");
         }
     }
 
     /// Does nothing: tables are empty here, so there is no entry to kill.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn kill(&self) {}
+
+    /// Does nothing, as [`Self::kill`].
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn stop(&self) {}
 }
 
 /// `VmRSS` of a process, in bytes.

@@ -78,14 +78,6 @@ impl Session {
 
     async fn end_session(&self, end: bool, clock: &Clock) {
         if !matches!(self.state(), State::Terminated(_)) {
-            // The hub does so too, but an adapter that is slow to end may be killed before.
-            if end
-                && self.ours
-                && self.adapter.quirks.program_outlives_session
-                && let Some(process) = &self.adapter_process
-            {
-                process.kill_descendants();
-            }
             let leaves = !end && !self.launched;
             self.inner.take(Input::Ending(if leaves { Ending::Left } else { Ending::Terminated }));
             // An adapter that is killed before it detached ends the process too.
