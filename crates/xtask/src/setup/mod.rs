@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::exec;
-use crate::setup::items::{CratesItem, DebianSources, NpmItem, PythonItem, SourceItem};
+use crate::setup::items::{CratesItem, NpmItem, PythonItem, SourceItem};
 use crate::setup::python::EnvironmentKind;
 use crate::setup::tools_dir::{Lock, ToolsDir};
 use crate::steps::{Steps, seconds};
@@ -98,7 +98,6 @@ fn ensure_with(tools: &ToolsDir, what: For, kind: Option<EnvironmentKind>, steps
     if what != For::Demo {
         crates_item(tools, &items.crates, &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
-        debian_sources_item(tools, &items.debian_sources, &lock, steps)?;
     }
     if what == For::Editors {
         editors::vscode_plugin(tools, &lock, steps)?;
@@ -118,7 +117,7 @@ pub(crate) fn source_archive(tools: &ToolsDir, item: &SourceItem) -> PathBuf {
     tools.item(&item.name, &item.key()).join(format!("{}.tar.gz", item.directory()))
 }
 
-/// The directory of Debian's sources, after the setup.
+/// The directory of Debian's sources, after [`ensure_debian_sources`].
 pub(crate) fn debian_sources(tools: &ToolsDir) -> PathBuf {
     tools.item("debian-sources", &items::ITEMS.debian_sources.key())
 }
@@ -250,8 +249,11 @@ fn crates_item(tools: &ToolsDir, item: &CratesItem, lock: &Lock, steps: &mut Ste
     crates.into_iter().try_for_each(|(name, _)| tools.link_lib(name, &directory.join("vendor").join(name)))
 }
 
-/// Downloads sources from Debian and checks their hashes.
-fn debian_sources_item(tools: &ToolsDir, item: &DebianSources, lock: &Lock, steps: &mut Steps) -> Result<()> {
+/// Downloads sources from Debian and checks their hashes. Blocks.
+///
+/// Only the bench of verdicts needs them, so that a new version in Debian fails no test.
+pub(crate) fn ensure_debian_sources(tools: &ToolsDir, steps: &mut Steps) -> Result<()> {
+    let (item, lock) = (&items::ITEMS.debian_sources, tools.lock()?);
     let directory = debian_sources(tools);
     if tools.is_complete(&directory) {
         return Ok(());

@@ -138,6 +138,7 @@ pub(super) fn run(pilcrow: &Path, only: Option<&str>, wait: &str) -> Result<usiz
     let tools = ToolsDir::from_env()?;
     let mut steps = Steps::new();
     setup::ensure(&tools, For::Test, &mut steps)?;
+    setup::ensure_debian_sources(&tools, &mut steps)?;
     let Languages { languages } = toml::from_str(include_str!("languages.toml")).context("languages.toml")?;
     let mut rows = Vec::new();
     for language in languages.iter().filter(|it| only.is_none_or(|only| it.name.eq_ignore_ascii_case(only))) {
