@@ -82,8 +82,8 @@ pub fn note(text: &str) {
 
 /// Writes a line to standard error that the next output replaces.
 ///
-/// Does nothing unless standard error is a terminal that can erase a line, without an open question. Cuts the line to the terminal's width, because only the
-/// last row can be erased.
+/// Does nothing unless standard error is a terminal that can erase a line, without an open
+/// question. Cuts the line to the terminal's width, because only the last row can be erased.
 pub fn transient(text: &str) {
     let stderr = std::io::stderr();
     let is_plain = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");

@@ -514,7 +514,7 @@ fn names_vital(script: &str) -> bool {
 
 /// Programs that do not read the files in their arguments.
 ///
-/// All others may read, copy or send the keys of the user.
+/// Programs in neither list may read, copy or send the user's keys: the policy asks.
 const NO_READERS: &[&str] = &[
     "[",
     "[[",
@@ -566,7 +566,7 @@ const READERS: &[&str] = &[
     "gawk", "sed", "grep", "egrep", "fgrep", "rg", "ag", "vi", "vim", "nano", "emacs", "code", "bat", "curl",
     "wget", "http", "openssl", "gpg", "dd", "tee", "ln", "rm", "shred", "install", "source", ".", "jq", "yq",
     "diff", "cmp", "wc", "rev", "python", "python3", "perl", "ruby", "node", "xargs", "nc", "sftp", "aws",
-    "gsutil", "pbcopy", "xclip", "truncate", "split",
+    "gsutil", "pbcopy", "xclip", "truncate", "split", "pr", "fold", "iconv",
 ];
 
 pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
@@ -596,10 +596,12 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
             .args()
             .iter()
             .filter(|word| may_read && !pattern.is_some_and(|it| std::ptr::eq(it, *word)));
-        let redirected = command.redirects.iter().map(|it| &it.to);
+        let words = words.map(|word| (word, reads));
+        // A redirection certainly opens its file.
+        let redirected = command.redirects.iter().map(|it| (&it.to, true));
         let mut done = false;
         let public = |word: &Word| names_no_key(command, word);
-        for word in words.chain(redirected) {
+        for (word, is_read) in words.chain(redirected) {
             if done {
                 break;
             }
@@ -609,10 +611,11 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
             for path in paths_in(word) {
                 let absolute = cx.places.absolute(path, &command.cwd);
                 if let Some((what, tier)) =
-                    secret(cx, &absolute).filter(|(_, tier)| reads || *tier == Tier::High)
+                    secret(cx, &absolute).filter(|(_, tier)| is_read || *tier == Tier::High)
                 {
                     report(
                         Hit::of(command, format!("touches {} ({what})", path.replace(UNKNOWN, "…")))
+                            .sure(is_read)
                             .tier(tier),
                     );
                     done = true;
