@@ -124,7 +124,13 @@ impl TryFrom<RawFile> for File {
         if raw.path.contains(['\n', '\r']) {
             return Err("`path` holds a line end; a path is one line".to_owned());
         }
-        let path = normal_path(&raw.path);
+        // A model may copy the whole header, `PATH#TAG`, as the path.
+        let copied = raw.path.rsplit_once('#').and_then(|(path, tag)| Some((path, tag.trim().parse().ok()?)));
+        let (path, tag) = match (raw.tag, copied) {
+            (None, Some((path, tag))) => (path, Some(tag)),
+            (tag, _) => (raw.path.as_str(), tag.map(|tag| tag.0)),
+        };
+        let path = normal_path(path);
         if path.trim().is_empty() {
             return Err("`path` names no file; give the path of the file to edit".to_owned());
         }
@@ -133,7 +139,7 @@ impl TryFrom<RawFile> for File {
         }
         let (ops, repairs): (Vec<Op>, Vec<Repairs>) =
             raw.edits.into_iter().map(|edit| (edit.op, edit.repairs)).unzip();
-        if raw.tag.is_none() {
+        if tag.is_none() {
             for op in &ops {
                 let anchors = op.anchors();
                 if anchors.is_empty() {
@@ -149,7 +155,7 @@ impl TryFrom<RawFile> for File {
                 }
             }
         }
-        let section = Section { path, tag: raw.tag.map(|tag| tag.0), ops, file_op: FileOp::Keep };
+        let section = Section { path, tag, ops, file_op: FileOp::Keep };
         Ok(File { section, repairs: repairs.into_iter().flatten().collect() })
     }
 }

@@ -130,6 +130,20 @@ fn json_without_a_tag_prints_only_as_json() {
 }
 
 #[test]
+fn a_json_path_copied_with_its_tag_gives_the_tag() {
+    let (separate, _) =
+        Patch::parse(r#"{"path": "a", "tag": "3f2a", "edits": [{"op": "append", "lines": "x"}]}"#).unwrap();
+    let (copied, _) =
+        Patch::parse(r#"{"path": "a#3f2a", "edits": [{"op": "append", "lines": "x"}]}"#).unwrap();
+    assert_eq!(copied, separate);
+    let (named, _) =
+        Patch::parse(r#"{"path": "a#3f2a", "tag": "94c1", "edits": [{"op": "append", "lines": "x"}]}"#)
+            .unwrap();
+    assert_eq!(named.sections[0].path, "a#3f2a");
+    assert_eq!(Patch::parse(&named.to_string()).unwrap().0, named);
+}
+
+#[test]
 fn the_first_line_decides_the_dialect() {
     let dialect = |input: &str| {
         let mut parser = Parser::new();
