@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use adapters::Feature;
+use futures_util::future::try_join_all;
 use lsp_client::{
     Answer, Call, Clock, Location, OpenCandidates, RequestCx, ServerError, ServerHandle, ServerPool, Symbol,
 };
@@ -17,6 +18,9 @@ use workspace::{Document, Workspace};
 use crate::call_syntax::is_called;
 use crate::overrides::{Members, OverrideSearch};
 use crate::{Note, notes};
+
+/// Maximum number of pending requests for the symbols of files.
+const AT_ONCE: usize = 16;
 
 /// The callers of a function, and notes on callers that may be missing.
 #[derive(Debug)]
@@ -41,11 +45,10 @@ pub async fn callers(
     let clock = cx.clock();
     let server = pool.server_for(&doc.path, Feature::CallHierarchy, cx).await?;
     server.wait_ready(Some(doc), clock).await?;
-    let name = &doc.text[text::word_at(&doc.text, offset)];
-    let candidates = server.open_candidates(pool, name, clock).await?;
+    let (candidates, uses) = server.open_candidates_by_uses(pool, doc, offset, clock).await?;
     let search =
         CallerSearch { workspace, pool, server: &server, doc, offset, candidates: &candidates, clock };
-    let found = search.run().await;
+    let found = search.run(uses).await;
     let note = candidates.note();
     server.close(candidates).await;
     let (calls, mut found_notes) = found?;
@@ -65,12 +68,15 @@ struct CallerSearch<'a> {
 }
 
 impl CallerSearch<'_> {
-    async fn run(&self) -> Result<(Vec<Call>, Vec<Note>), ServerError> {
+    async fn run(
+        &self,
+        uses: Result<Vec<Location>, ServerError>,
+    ) -> Result<(Vec<Call>, Vec<Note>), ServerError> {
         // The answer for the function's own package counts also if others do not answer.
         let most = if self.candidates.found().is_none() { self.clock } else { self.clock.part(75) };
         let Answer { value: mut calls, notes, .. } = self.server.callers(self.doc, self.offset, most).await?;
         let mut notes = notes::of_server(notes);
-        self.add_other_packages(&mut calls, &mut notes).await?;
+        self.add_other_packages(uses, &mut calls, &mut notes).await?;
         notes.extend(self.overridden(&calls).await?);
         Ok((calls, notes))
     }
@@ -78,6 +84,7 @@ impl CallerSearch<'_> {
     /// Adds calls in packages with candidates that the server may not have searched.
     async fn add_other_packages(
         &self,
+        uses: Result<Vec<Location>, ServerError>,
         calls: &mut Vec<Call>,
         notes: &mut Vec<Note>,
     ) -> Result<(), ServerError> {
@@ -87,7 +94,7 @@ impl CallerSearch<'_> {
             return Ok(());
         }
         let server = self.server.name().to_owned();
-        match self.calls_among_uses(&packages).await {
+        match self.calls_among_uses(uses, &packages).await {
             Ok((more, unclear)) => {
                 if !more.is_empty() {
                     notes.push(Note::CallersFromReferences { server: server.clone() });
@@ -116,25 +123,39 @@ impl CallerSearch<'_> {
     /// Calls among the uses in `packages`, and the packages whose uses are not calls.
     ///
     /// Each call belongs to its innermost function, else to its file.
-    async fn calls_among_uses(&self, packages: &[AbsPath]) -> Result<(Vec<Call>, Vec<AbsPath>), ServerError> {
+    async fn calls_among_uses(
+        &self,
+        uses: Result<Vec<Location>, ServerError>,
+        packages: &[AbsPath],
+    ) -> Result<(Vec<Call>, Vec<AbsPath>), ServerError> {
         let mut by_file: BTreeMap<AbsPath, Vec<Location>> = BTreeMap::new();
-        for place in self.server.uses(self.doc, self.offset, self.clock).await? {
+        for place in uses? {
             if packages.iter().any(|root| place.path.starts_with(root)) {
                 by_file.entry(place.path.clone()).or_default().push(place);
             }
         }
-        let mut calls = Vec::new();
         let mut unclear: Vec<AbsPath> = packages.to_vec();
         unclear.retain(|root| by_file.keys().any(|path| path.starts_with(root)));
+        let mut with_calls = Vec::new();
         for (path, mut places) in by_file {
             let Ok(document) = self.workspace.document(&path) else { continue };
             let language = self.server.definition().language_id(path.as_path()).unwrap_or_default();
             places.retain(|place| is_called(&document.text, &place.range, language));
-            if places.is_empty() {
-                continue;
+            if !places.is_empty() {
+                unclear.retain(|root| !path.starts_with(root));
+                with_calls.push((document, places));
             }
-            unclear.retain(|root| !path.starts_with(root));
-            let symbols = self.server.symbols(&document, self.clock).await?;
+        }
+        let mut symbols = Vec::new();
+        for some in with_calls.chunks(AT_ONCE) {
+            let mut pending = Vec::new();
+            for (document, _) in some {
+                pending.push(self.server.symbols(document, self.clock));
+            }
+            symbols.extend(try_join_all(pending).await?);
+        }
+        let mut calls = Vec::new();
+        for ((document, places), symbols) in with_calls.into_iter().zip(symbols) {
             let mut callers: Vec<Call> = Vec::new();
             for place in places {
                 let function = innermost(&document.text, &symbols, place.range.start);

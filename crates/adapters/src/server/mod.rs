@@ -46,7 +46,8 @@ pub struct ServerDefinition {
     pub root: RootRule,
     /// Whether the server finds uses only in open files and files of its own project.
     ///
-    /// Before references and rename, Pilcrow opens the files that contain the name.
+    /// Before a rename, Pilcrow opens the files that contain the name. For other requests it opens those
+    /// that the server's first answer lacks.
     #[serde(default)]
     pub open_candidates: bool,
     /// Whether Pilcrow waits for diagnostics of an opened file before a request.

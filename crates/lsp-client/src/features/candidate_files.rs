@@ -1,16 +1,20 @@
-//! Candidate files: files with a name, opened before a request for its uses.
+//! Candidate files: files with a name, opened for a request for its uses.
+//!
+//! All are open before a rename, so that its edit refers to their exact text. For references and callers,
+//! those are opened that the first answer lacks.
 //!
 //! Some servers search only the files of their project and those that are open. The tests of a
 //! package may be neither. A server also reads a file that is not open itself, with positions that
 //! may differ from Pilcrow's (basedpyright 1.40.2 counts a byte order mark).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use adapters::{Prefer, find_package};
 use paths::AbsPath;
 use workspace::{Budget, Document};
 
+use crate::answer::Location;
 use crate::error::ServerError;
 use crate::note::Note;
 use crate::pool::ServerPool;
@@ -49,7 +53,7 @@ pub(super) enum Kinds {
 /// Candidates that are open in a server until they are closed.
 #[derive(Default)]
 pub struct OpenCandidates {
-    opened: Option<Opened>,
+    opened: Vec<Opened>,
     found: Option<Candidates>,
 }
 
@@ -64,8 +68,42 @@ impl OpenCandidates {
         self.found()?.note()
     }
 
+    /// Opens the candidates that an answer lacks, and returns whether there are any.
+    ///
+    /// The server has searched the others: those in the answer, and those that were open.
+    pub(super) async fn open_missing(
+        &mut self,
+        pool: &ServerPool,
+        server: &Server,
+        answer: &[Location],
+        clock: Clock<'_>,
+    ) -> Result<bool, ServerError> {
+        let Some(found) = &self.found else { return Ok(false) };
+        let answered: HashSet<&AbsPath> = answer.iter().map(|place| &place.path).collect();
+        let missing: Vec<Document> = {
+            let open = server.core.documents();
+            let is_searched = |path: &AbsPath| answered.contains(path) || open.holds(path);
+            found.documents.iter().filter(|document| !is_searched(&document.path)).cloned().collect()
+        };
+        self.open(pool, server, &missing, clock).await?;
+        Ok(!missing.is_empty())
+    }
+
+    async fn open(
+        &mut self,
+        pool: &ServerPool,
+        server: &Server,
+        documents: &[Document],
+        clock: Clock<'_>,
+    ) -> Result<(), ServerError> {
+        let Some(found) = self.found.as_ref().filter(|_| !documents.is_empty()) else { return Ok(()) };
+        let opened = pool.open_found(server, found, documents, clock).await?;
+        self.opened.extend(opened);
+        Ok(())
+    }
+
     pub(super) async fn close(&mut self, server: &Server) {
-        if let Some(opened) = self.opened.take() {
+        for opened in self.opened.drain(..) {
             server.close_all(opened).await;
         }
     }
@@ -113,19 +151,44 @@ impl ServerPool {
         name: &str,
         clock: Clock<'_>,
     ) -> Result<OpenCandidates, ServerError> {
+        self.open_some(server, name, |_| true, clock).await
+    }
+
+    /// Opens only the candidates that the server would read otherwise than Pilcrow.
+    ///
+    /// Those with unsaved text or recent changes are open for any request. A first answer shows which others
+    /// are needed: [`OpenCandidates::open_missing`].
+    pub(super) async fn open_unlike_candidates(
+        &self,
+        server: &Server,
+        name: &str,
+        clock: Clock<'_>,
+    ) -> Result<OpenCandidates, ServerError> {
+        self.open_some(server, name, |document| document.bom, clock).await
+    }
+
+    async fn open_some(
+        &self,
+        server: &Server,
+        name: &str,
+        opens: fn(&&Document) -> bool,
+        clock: Clock<'_>,
+    ) -> Result<OpenCandidates, ServerError> {
         if !server.core.definition.open_candidates || name.is_empty() {
             return Ok(OpenCandidates::default());
         }
         let found = self.find_candidates(server, name, Kinds::Own, clock).await?;
-        let opened = self.open_found(server, &found, clock).await?;
-        Ok(OpenCandidates { opened, found: Some(found) })
+        let documents: Vec<Document> = found.documents.iter().filter(opens).cloned().collect();
+        let opened = self.open_found(server, &found, &documents, clock).await?;
+        Ok(OpenCandidates { opened: opened.into_iter().collect(), found: Some(found) })
     }
 
-    /// Opens candidates that were found, if the server's definition requires it.
+    /// Opens `documents`, which are candidates that were found, if the server's definition requires it.
     pub(super) async fn open_found(
         &self,
         server: &Server,
         found: &Candidates,
+        documents: &[Document],
         clock: Clock<'_>,
     ) -> Result<Option<Opened>, ServerError> {
         if !server.core.definition.open_candidates {
@@ -134,16 +197,18 @@ impl ServerPool {
         // Changes on disk are reported before a file is opened; otherwise the report would close
         // it. The request itself notes a scan that was cut.
         drop(server.report_external_changes(clock).await?);
-        let opened = server.open_all(&found.documents, clock).await?;
+        let opened = server.open_all(documents, clock).await?;
         if server.core.definition.root.prefer == Prefer::Outermost {
             // Without an open file, the server unloads a package, and loads it again for the next request.
             // The one in the middle is most likely among the files of the package's settings.
-            let kept =
-                found.by_package().into_iter().map(|(package, paths)| (package, paths[paths.len() / 2]));
-            server.core.documents().keep(kept);
+            let mut open = server.core.documents();
+            let mut packages = found.by_package();
+            packages.values_mut().for_each(|paths| paths.retain(|path| open.holds(path)));
+            packages.retain(|_, paths| !paths.is_empty());
+            open.keep(packages.into_iter().map(|(package, paths)| (package, paths[paths.len() / 2])));
         }
         if server.core.definition.await_candidates {
-            server.wait_until_read(&found.documents, clock).await;
+            server.wait_until_read(documents, clock).await;
         }
         Ok(Some(opened))
     }

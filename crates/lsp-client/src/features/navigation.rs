@@ -185,8 +185,9 @@ impl ServerPool {
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let mut candidates = self.open_candidates(&server, name, clock).await?;
-        let asked = ask_for_uses(&server, doc, offset, include_declaration, clock).await;
+        let mut candidates = self.open_unlike_candidates(&server, name, clock).await?;
+        let asked =
+            self.ask_for_all_uses(&server, (doc, offset), include_declaration, &mut candidates, clock).await;
         candidates.close(&server).await;
         let asked = asked?;
         let mut found = locations(&server, &asked)?;
@@ -195,6 +196,22 @@ impl ServerPool {
         let places: Vec<&AbsPath> = found.iter().map(|place| &place.path).collect();
         let missed = candidates.found().and_then(|found| found.missed(&server, name, &places));
         Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(missed)))
+    }
+
+    /// Asks for references, and again with the candidates open that the first answer lacks.
+    pub(super) async fn ask_for_all_uses(
+        &self,
+        server: &Server,
+        (doc, offset): (&Document, usize),
+        include_declaration: bool,
+        candidates: &mut OpenCandidates,
+        clock: Clock<'_>,
+    ) -> Result<Asked, ServerError> {
+        let asked = ask_for_uses(server, doc, offset, include_declaration, clock).await?;
+        match candidates.open_missing(self, server, &locations(server, &asked)?, clock).await? {
+            true => ask_for_uses(server, doc, offset, include_declaration, clock).await,
+            false => Ok(asked),
+        }
     }
 
     /// The hover text for byte `offset`, Markdown or plain text.
@@ -241,14 +258,17 @@ pub(super) async fn uses(
     offset: usize,
     clock: Clock<'_>,
 ) -> Result<Vec<Location>, ServerError> {
-    if !server.core.capabilities().offers(Feature::References) {
-        return Err(ServerError::Unsupported {
-            server: server.name().to_owned(),
-            feature: Feature::References,
-        });
-    }
+    require_references(server)?;
     let asked = ask_for_uses(server, doc, offset, false, clock).await?;
     locations(server, &asked)
+}
+
+pub(super) fn require_references(server: &Server) -> Result<(), ServerError> {
+    let feature = Feature::References;
+    match server.core.capabilities().offers(feature) {
+        true => Ok(()),
+        false => Err(ServerError::Unsupported { server: server.name().to_owned(), feature }),
+    }
 }
 
 pub(super) fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>, ServerError> {

@@ -83,7 +83,7 @@ impl ServerPool {
             return Err(server.server().refused(Refusal::SameName(old_name)));
         }
         let candidates = self.find_candidates(server.server(), &old_name, Kinds::All, clock).await?;
-        let shown = self.open_found(server.server(), &candidates, clock).await?;
+        let shown = self.open_found(server.server(), &candidates, &candidates.documents, clock).await?;
         let shows_candidates = shown.is_some();
         let mut opened: Vec<Opened> = shown.into_iter().collect();
         let names = (old_name.as_str(), new_name);

@@ -9,7 +9,7 @@ use workspace::{Document, WorkspaceEdit};
 use super::at;
 use super::candidate_files::{Candidates, Kinds, OpenCandidates};
 use super::hierarchy::{self, Call, Calls};
-use super::navigation::{Navigate, locations, uses};
+use super::navigation::{Navigate, locations, require_references, uses};
 use super::symbols::outline;
 use crate::answer::{Answer, Location, Symbol};
 use crate::error::{Refusal, ServerError};
@@ -163,6 +163,41 @@ impl ServerHandle {
         clock: Clock<'_>,
     ) -> Result<OpenCandidates, ServerError> {
         pool.open_candidates(self.server(), name, clock).await
+    }
+
+    /// Finds the uses of the symbol at byte `offset`, and opens the candidates that are not among them.
+    ///
+    /// Does so only if the server's definition requires open candidates. Errors of the request for uses are
+    /// in the second result; the candidates are open all the same.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn open_candidates_by_uses(
+        &self,
+        pool: &ServerPool,
+        doc: &Document,
+        offset: usize,
+        clock: Clock<'_>,
+    ) -> Result<(OpenCandidates, Result<Vec<Location>, ServerError>), ServerError> {
+        let server = self.server();
+        let name = &doc.text[text::word_at(&doc.text, offset)];
+        let mut candidates = pool.open_unlike_candidates(server, name, clock).await?;
+        if candidates.found().is_none() {
+            return Ok((candidates, Ok(Vec::new())));
+        }
+        let uses = async {
+            require_references(server)?;
+            let asked = pool.ask_for_all_uses(server, (doc, offset), false, &mut candidates, clock.part(50));
+            locations(server, &asked.await?)
+        };
+        let uses = uses.await;
+        if uses.is_err()
+            && let Err(error) = candidates.open_missing(pool, server, &[], clock).await
+        {
+            candidates.close(server).await;
+            return Err(error);
+        }
+        Ok((candidates, uses))
     }
 
     /// Finds the files of the server's languages that contain `name` as a word.

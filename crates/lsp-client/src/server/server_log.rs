@@ -212,9 +212,13 @@ impl Log {
     fn write(&mut self, end: Option<ServerEnd>) -> Result<(), StateError> {
         let (entries, known) = self.traffic.since(self.known_messages);
         self.known_messages = known;
-        for entry in &entries {
-            let line = self.line(entry);
-            self.directory.append_rotated("messages", line.as_bytes(), MESSAGES)?;
+        let mut lines = String::new();
+        for (number, entry) in entries.iter().enumerate() {
+            lines.push_str(&self.line(entry));
+            if lines.len() > MESSAGE || number + 1 == entries.len() {
+                self.directory.append_rotated("messages", lines.as_bytes(), MESSAGES)?;
+                lines.clear();
+            }
         }
         let (bytes, known) = self.process.stderr_since(self.known_stderr);
         self.known_stderr = known;

@@ -328,9 +328,9 @@ async fn one_server_answers_for_each_package() {
     assert!(!closed.is_empty() && closed.iter().all(is_other), "{closed:?}");
 }
 
-/// Creates candidates, which are open during the next request.
+/// Creates a candidate, which the server's first answer lacks.
 #[tokio::test]
-async fn new_candidates_are_open_before_the_request() {
+async fn new_candidates_are_opened_if_an_answer_lacks_them() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
         "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
     let script = Script::new(json!({"textDocumentSync": 2, "referencesProvider": true}))
@@ -350,8 +350,38 @@ async fn new_candidates_are_open_before_the_request() {
         let method = it["method"].as_str()?.to_owned();
         (of_it(&it) || method.ends_with("references") || method.ends_with("WatchedFiles")).then_some(method)
     });
-    let reported: Vec<String> = reported.take(4).collect();
-    let method = |name: &str| format!("textDocument/{name}");
+    let reported: Vec<String> = reported.take(5).collect();
+    let asked = || "textDocument/references".to_owned();
     let watched = "workspace/didChangeWatchedFiles".to_owned();
-    assert_eq!(reported, [method("references"), watched, method("didOpen"), method("references")]);
+    assert_eq!(reported, [asked(), watched, asked(), "textDocument/didOpen".to_owned(), asked()]);
+}
+
+#[tokio::test]
+async fn candidates_are_opened_unless_an_answer_has_them() {
+    let place = |file: &str| json!({"uri": format!("${{root}}/{file}"), "range": range(0, 0, 3)});
+    let script = Script::new(json!({"textDocumentSync": 2, "referencesProvider": true}))
+        .on("textDocument/references", [Step::Result(json!([place("b/known.txt")]))])
+        .on("textDocument/references", [Step::Result(json!([place("b/known.txt"), place("c/far.txt")]))]);
+    let more = "open_candidates = true\n[root]\nmarkers = [\"package\"]\nprefer = \"outermost\"\n";
+    let files = [
+        ("package", ""),
+        ("a/x.txt", "Box"),
+        ("b/known.txt", "Box"),
+        ("c/far.txt", "Box"),
+        ("c/mark.txt", "\u{feff}Box"),
+    ];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    let found = bench.pool.references(&bench.doc("a/x.txt"), 0, true, &cx(LONG)).await.unwrap();
+    let found: Vec<_> = found.value.into_iter().map(|it| bench.workspace.relative(&it.path)).collect();
+    assert_eq!(found, ["b/known.txt", "c/far.txt"]);
+    let opened = bench.got("scripted", "textDocument/didOpen");
+    let opened: Vec<_> = opened.iter().map(|it| &it["textDocument"]["uri"]).collect();
+    // A server may count a byte order mark that Pilcrow does not.
+    assert_eq!(opened, [&bench.uri("a/x.txt"), &bench.uri("c/mark.txt"), &bench.uri("c/far.txt")]);
+    assert_eq!(bench.got("scripted", "textDocument/references").len(), 2);
+    // The server reads earlier messages before the next request.
+    bench.pool.references(&bench.doc("a/x.txt"), 0, true, &cx(LONG)).await.unwrap();
+    let closed = bench.got("scripted", "textDocument/didClose");
+    let is_far = |it: &Value| it["textDocument"]["uri"] == bench.uri("c/far.txt");
+    assert!(!closed.is_empty() && closed.iter().all(is_far), "{closed:?}");
 }
