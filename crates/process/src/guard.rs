@@ -219,7 +219,7 @@ impl Guard {
         state.send(&format!("remove {group}\n"));
     }
 
-    /// Closes the pipe: the guard ends the groups it knows and exits for good.
+    /// Closes the pipe: the guard ends the groups it knows and exits.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

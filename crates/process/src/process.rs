@@ -75,13 +75,13 @@ pub struct ProcessView {
 /// Reason why a child did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    #[error("{program} was not found")]
+    #[error("{program} was not found; install it or correct its path")]
     MissingProgram {
         /// The missing program.
         program: String,
     },
     /// The grant is for another command, which is an error in Pilcrow.
-    #[error("the permission for {definition} does not cover {program} in {cwd}")]
+    #[error("the permission for {definition} does not cover {program} in {cwd}; please report this")]
     Grant {
         /// The granted definition.
         definition: String,
@@ -392,7 +392,7 @@ impl ProcessView {
     /// Blocks for some milliseconds, since it reads the system's process table.
     pub fn kill_descendants(&self) {
         if !self.child.has_exited() {
-            // A process that notices the end of another may let a paused program run on, so all stop
+            // A process that notices the end of another may let a paused program continue, so all stop
             // before the first is killed.
             let below = Table::read().descendants(self.child.id);
             below.iter().for_each(Entry::stop);

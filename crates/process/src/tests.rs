@@ -256,7 +256,7 @@ async fn end_reaches_a_daemon_whose_starter_has_ended() {
 }
 
 #[tokio::test]
-async fn one_child_ends_without_harm_to_another() {
+async fn ending_one_child_leaves_another_running() {
     let processes = Processes::new(None);
     let (mut one, mut two) = (spawn(&processes, SETSID).await, spawn(&processes, SETSID).await);
     let (gone, stays) = (pids(&mut one, 2).await, pids(&mut two, 2).await);
