@@ -38,7 +38,7 @@ pub enum DapError {
         why: String,
     },
     /// The adapter did not become ready in time and was ended.
-    #[error("{adapter}: {why}; it was ended")]
+    #[error("{adapter}: {why}; Pilcrow ended it, start it again")]
     Late {
         adapter: String,
         /// The step that is missing, with the end of its standard error.
@@ -48,16 +48,16 @@ pub enum DapError {
     #[error("{adapter} refused `{command}`: {reason}")]
     Refused { adapter: String, command: String, reason: String },
     /// The adapter's answer violates the protocol.
-    #[error("{adapter} answered `{command}` against the protocol: {reason}")]
+    #[error("{adapter} answered `{command}` against the protocol: {reason}; update the adapter")]
     Answer { adapter: String, command: String, reason: String },
     /// The adapter did not answer in time, but answers other requests.
-    #[error("{adapter} did not answer `{command}` within {}; it answers other requests", rounded(*after))]
+    #[error("{adapter} did not answer `{command}` within {}; it answers others, so try again", rounded(*after))]
     Timeout { adapter: String, command: String, after: Duration },
     /// The adapter answers nothing any more.
     #[error("{adapter} answers nothing since `{command}`, {} ago; wait, `restart` or `terminate` it", rounded(*after))]
     Unresponsive { adapter: String, command: String, after: Duration },
     /// No program or adapter answered at the given address.
-    #[error("{adapter}: cannot connect to {address} ({why})")]
+    #[error("{adapter}: cannot connect to {address} ({why}); start it there or correct the address")]
     Unreachable {
         adapter: String,
         address: String,

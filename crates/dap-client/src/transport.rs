@@ -61,7 +61,7 @@ pub(crate) async fn reconnect(
     match address {
         Address::Port(address) => connect_to(adapter, "127.0.0.1", address.port(), deadline).await,
         Address::Socket(name) => {
-            let why = "it takes no other connection in time";
+            let why = "it did not accept another connection in time";
             let late = || DapError::Late { adapter: adapter.to_owned(), why: why.to_owned() };
             let stream = timeout_at(deadline, open_socket(name)).await.map_err(|_| late())?;
             Ok(over_socket(stream, None, name))

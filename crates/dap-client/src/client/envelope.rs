@@ -47,10 +47,10 @@ pub struct Envelope {
 impl Envelope {
     /// Reads one body (DAP 1.71 §Base Protocol).
     ///
-    /// Text that is no Unicode is marked with U+FFFD.
+    /// Invalid Unicode is marked with U+FFFD.
     ///
     /// # Errors
-    /// [`Malformed`] for a body that is no request, response or event.
+    /// [`Malformed`] for a body that is not a request, response or event.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let bad = |reason: String| Malformed { reason };
         let mut members: BTreeMap<String, Box<RawValue>> =
@@ -60,7 +60,7 @@ impl Envelope {
         let text = |name: &str| -> Option<String> {
             members.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok())
         };
-        let lacks = |kind: &str, what: &str| bad(format!("a {kind} without `{what}`"));
+        let lacks = |kind: &str, what: &str| bad(format!("{kind} without `{what}`"));
         let (kind, name) = match text("type").as_deref() {
             Some("request") => {
                 if !members.contains_key("seq") {
@@ -204,7 +204,7 @@ impl Envelope {
     }
 }
 
-/// The body as valid text: U+FFFD stands for bytes and escapes that are no Unicode.
+/// The body as valid text: U+FFFD replaces invalid bytes and escapes.
 ///
 /// Python and JavaScript strings may hold half of a surrogate pair, which JSON text escapes (RFC 8259 §8.2).
 fn lenient(body: &[u8]) -> Cow<'_, str> {
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_members_leave_unchanged() {
+    fn unknown_members_are_written_unchanged() {
         let text = r#"{"body":{"big":12345678901234567890123,"x":null},"event":"new/thing","extra":[1.10],"seq":1,"type":"event"}"#;
         let mut message = Envelope::parse(text.as_bytes()).unwrap();
         assert_eq!(String::from_utf8(message.bytes()).unwrap(), text);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_unicode_is_marked_and_the_rest_kept() {
+    fn invalid_unicode_is_marked_and_the_rest_kept() {
         let text = |escaped: &[u8]| {
             let body =
                 [br#"{"type":"event","event":"output","body":{"output":""#, escaped, br#""}}"#].concat();
@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn a_malformed_message_is_explained() {
         let reason = |text: &str| Envelope::parse(text.as_bytes()).unwrap_err().reason;
-        assert_eq!(reason(r#"{"type":"event"}"#), "a event without `event`");
-        assert_eq!(reason(r#"{"type":"request","command":"x"}"#), "a request without `seq`");
+        assert_eq!(reason(r#"{"type":"event"}"#), "event without `event`");
+        assert_eq!(reason(r#"{"type":"request","command":"x"}"#), "request without `seq`");
         assert_eq!(reason(r#"{"jsonrpc":"2.0"}"#), "its type is None");
     }
 

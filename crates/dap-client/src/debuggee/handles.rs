@@ -24,7 +24,7 @@ pub struct Handle {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandle {
     /// The number was valid at an earlier stop.
-    #[error("{kind} {number} was `{name}` at an earlier stop; ask `{ask}` again")]
+    #[error("{kind} {number} was `{name}` at an earlier stop; use `{ask}` again")]
     Stale {
         /// Kind of the handle: `frame` or `variables_reference`.
         kind: &'static str,
@@ -34,7 +34,7 @@ pub enum BadHandle {
         ask: &'static str,
     },
     /// The number was never assigned, or too long ago.
-    #[error("there is no {kind} {number}; ask `{ask}` for those there are")]
+    #[error("there is no {kind} {number}; `{ask}` lists the valid ones")]
     Unknown {
         /// Kind of the handle: `frame` or `variables_reference`.
         kind: &'static str,
@@ -117,9 +117,9 @@ mod tests {
         let second = frames.assign(2, 1000, "main at a.py:20");
         assert_ne!(first, second);
         let error = frames.find(2, first).unwrap_err().to_string();
-        assert_eq!(error, "frame 1 was `compute at a.py:12` at an earlier stop; ask `stack` again");
+        assert_eq!(error, "frame 1 was `compute at a.py:12` at an earlier stop; use `stack` again");
         let error = frames.find(2, 99).unwrap_err().to_string();
-        assert_eq!(error, "there is no frame 99; ask `stack` for those there are");
+        assert_eq!(error, "there is no frame 99; `stack` lists the valid ones");
     }
 
     #[test]

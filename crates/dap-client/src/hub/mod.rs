@@ -98,7 +98,7 @@ pub struct HubOptions {
     ///
     /// They apply until the first client joins.
     pub initial_breakpoints: Vec<BreakpointRequest>,
-    /// Ends a program that would run on, before the adapter ends the session.
+    /// Ends a program that would continue, before the adapter ends the session.
     pub end_program: Option<Box<dyn Fn() + Send>>,
 }
 

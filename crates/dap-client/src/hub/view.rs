@@ -40,7 +40,7 @@ impl View {
 
     /// Applies the body of a `stopped` event.
     pub fn stopped(&mut self, body: Value) {
-        // A body that is no object names no thread, but is a stop.
+        // A body that is not an object names no thread, but is a stop.
         let body = if body.is_object() { body } else { json!({ "reason": "unknown" }) };
         if let Some(thread) = body["threadId"].as_i64() {
             self.live.insert(thread);

@@ -166,7 +166,7 @@ impl Session {
             // Some adapters (gdb 18) report the program's last output after `exited`.
             let finished =
                 tokio::time::timeout(deadlines::ADAPTER_ANSWER, self.inner.finished.cancelled()).await;
-            tracing::trace!(said = finished.is_ok(), "the end of the debugged program");
+            tracing::trace!(said = finished.is_ok(), "waited for the end of the debugged program");
             if !matches!(self.state(), State::Terminated(End { asked: Some(_), .. })) {
                 self.wait_for_output(Instant::now() + deadlines::PROGRAM_OUTPUT).await;
             }
@@ -175,7 +175,7 @@ impl Session {
             if !self.is_external() {
                 // Some adapters report output after this answer.
                 let ended = tokio::time::timeout(deadlines::ADAPTER, self.client.closed()).await;
-                tracing::trace!(closed = ended.is_ok(), "the adapter's last words");
+                tracing::trace!(closed = ended.is_ok(), "waited for the last output of the adapter");
             }
         } else {
             let both = async { (self.client.closed().await, self.exit_status(process.as_ref()).await) };

@@ -91,7 +91,7 @@ impl Session {
         line: u64,
         clock: &Clock,
     ) -> Result<Vec<GotoTarget>, DapError> {
-        let nearest = "`run_to` runs on to a line";
+        let nearest = "`run_to` continues to a line";
         self.needs("supportsGotoTargetsRequest", "jump to a line", nearest)?;
         let source = json!({ "name": path.file_name(), "path": path.to_string() });
         let body =
@@ -236,7 +236,7 @@ impl Session {
         Ok(set)
     }
 
-    /// The source text of a frame whose source is no file.
+    /// The source text of a frame whose source is not a file.
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.

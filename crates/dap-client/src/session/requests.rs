@@ -617,7 +617,7 @@ fn check_epoch(machine: &crate::debuggee::Machine, epoch: u64, command: &str) ->
     if machine.epoch() == epoch {
         return Ok(());
     }
-    let help = "it was resumed meanwhile; ask again";
+    let help = "it was resumed meanwhile; try again";
     let error = WrongState { command: command.to_owned(), state: machine.state().name(), help };
     Err(error.into())
 }

@@ -423,7 +423,7 @@ impl Sessions {
                     (DapError::Crashed { adapter, why }, Some(needs)) => {
                         DapError::Crashed { adapter, why: format!("{why}\nit needs {needs}") }
                     }
-                    // The remaining time is of no use to the caller, and the session has ended.
+                    // The remaining time does not help the caller, and the session has ended.
                     (DapError::Timeout { adapter, command, .. }, _) => {
                         DapError::Late { adapter, why: format!("it did not answer `{command}` in time") }
                     }

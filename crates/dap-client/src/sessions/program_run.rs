@@ -46,7 +46,7 @@ impl Sessions {
             if let Some(stdout) = stdout
                 && let Err(error) = stdout.take(OUTPUT).read_to_end(&mut bytes).await
             {
-                tracing::debug!(%error, "the output of a program was read in part");
+                tracing::debug!(%error, "cannot read the rest of a program's output");
             }
             (process.exited().await, bytes)
         };
@@ -56,9 +56,8 @@ impl Sessions {
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
             ran = tokio::time::timeout_at(clock.until, ran) => ran,
         };
-        let (status, bytes) = ran.map_err(|_| {
-            DapError::Invalid(format!("{command} did not end in time; give it more `timeout`"))
-        })?;
+        let (status, bytes) =
+            ran.map_err(|_| DapError::Invalid(format!("{command} did not end in time; raise `timeout`")))?;
         Ok(ProgramOutput {
             success: status.success(),
             status: status.to_string(),

@@ -52,10 +52,10 @@ async fn steps_stop_again_and_stale_handles_are_refused_by_name() {
     session.run("next", None, &clock()).await.unwrap();
     assert!(matches!(stopped_or_ended(&session).await, State::Stopped(stop) if stop.reason == "step"));
     let error = session.scopes(frames[0].id, &clock()).await.unwrap_err();
-    assert_eq!(error.to_string(), "frame 1 was `main` at an earlier stop; ask `stack` again");
+    assert_eq!(error.to_string(), "frame 1 was `main` at an earlier stop; use `stack` again");
     assert_eq!(error.code(), ErrorCode::StaleText);
     let error = session.variables(scopes[0].variables, &Page::default(), &clock()).await.unwrap_err();
-    expect_test::expect!["variables_reference 1 was `Locals` at an earlier stop; ask `scopes` again"]
+    expect_test::expect!["variables_reference 1 was `Locals` at an earlier stop; use `scopes` again"]
         .assert_eq(&error.to_string());
     session.terminate(&clock()).await;
 }
@@ -131,7 +131,7 @@ async fn unsupported_requests_are_refused_before_they_are_sent() {
 
 /// Tests the command that the user approves.
 #[test]
-fn the_interpreter_of_a_module_is_no_project_directory() {
+fn the_interpreter_of_a_module_is_not_a_directory() {
     let bench = Bench::new(Script::new());
     let mut spec = bench.spec();
     spec.target = Target::Module("pkg".into());

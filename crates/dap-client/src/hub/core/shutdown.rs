@@ -56,7 +56,7 @@ impl Hub {
         self.out.push(Output::Deadline { number, after: deadlines::TERMINATION });
     }
 
-    /// Ends a program that would run on once its session ends.
+    /// Ends a program that would continue once its session ends.
     ///
     /// After `terminated`, another program of the adapter may still run.
     pub(super) fn end_program(&mut self) {
