@@ -20,7 +20,7 @@ pub enum ServerError {
         detail: String,
     },
     /// No definition covers the language of the file.
-    #[error("no language server is defined for {path}{refused}")]
+    #[error("no language server is defined for {path}; search its text, or add a definition{refused}")]
     NoServer {
         path: String,
         /// The refused definition files and the reasons, as a clause; may be empty.
@@ -66,7 +66,7 @@ pub enum ServerError {
         feature: Feature,
     },
     /// The answer cannot be parsed or does not fit the text.
-    #[error("{server} sent an invalid answer to {method}: {reason}")]
+    #[error("{server} sent an invalid answer to {method}: {reason}; update the server")]
     Protocol {
         server: String,
         method: String,
@@ -108,7 +108,7 @@ pub enum Refusal {
     Response { method: String, message: String, code: ErrorCode },
     #[error("{method}: {problem}")]
     Edit { method: String, problem: Box<EditProblem> },
-    #[error("{0:?} is a command for an editor; the server does not run it")]
+    #[error("{0:?} is a command for an editor, not for the server; choose another action")]
     EditorCommand(String),
     #[error("the project is not loaded ({0}), so nothing is renamed; fix that first")]
     ProjectNotLoaded(String),
@@ -116,25 +116,25 @@ pub enum Refusal {
     SameName(String),
     #[error("the rename of {old:?} to {new:?} changes nothing; check that the new name is valid")]
     NothingRenamed { old: String, new: String },
-    #[error("{0:?} cannot be renamed: no symbol of the project is there")]
+    #[error("{0:?} cannot be renamed: no symbol of the project is there; name another place")]
     NoSymbol(String),
     /// The place has no item of a hierarchy.
-    #[error("it sees no {kind} at {name:?}{}", if *is_loading { "; it is still loading" } else { "" })]
+    #[error("it finds no {kind} at {name:?}; {}", if *is_loading { "it is still loading, try again" } else { "name another place" })]
     NoItem { kind: &'static str, name: String, is_loading: bool },
     #[error("it cannot format a range; format the whole file")]
     RangeFormatting,
-    #[error("it organizes imports only by a command that edits files itself")]
+    #[error("it organizes imports only by a command that edits files itself; edit the imports instead")]
     ImportsByCommand,
-    #[error("{title:?} cannot be applied here: {reason}")]
+    #[error("{title:?} cannot be applied here ({reason}); choose another action")]
     DisabledAction { title: String, reason: String },
-    #[error("{0:?} has no edit and no command")]
+    #[error("{0:?} has no edit and no command; choose another action")]
     EmptyAction(String),
     #[error("several servers match; name one as `server`")]
     SeveralServers,
     /// A method of synchronization or of the server's lifecycle.
-    #[error("{0} is sent by Pilcrow itself and cannot be requested")]
+    #[error("only Pilcrow itself sends {0}; request another method")]
     Reserved(String),
-    #[error("it does not handle the language of {0}")]
+    #[error("it does not handle the language of {0}; name another server, or none")]
     OtherLanguage(String),
     #[error("it is not running; name a `file` of its language")]
     NotRunning,
@@ -168,15 +168,17 @@ impl Refusal {
 pub enum EditProblem {
     #[error("its edit changes {0}, which is outside the workspace; change that file by hand")]
     Outside(String),
-    #[error("its edit changes {0}, which is not a file")]
+    #[error("its edit changes {0}, which is not a file; make the change another way")]
     NotAFile(String),
-    #[error("its edit is for version {answered} of {path}, but the request was about version {requested}")]
+    #[error(
+        "its edit is for version {answered} of {path}, but the request was about version {requested}; try again"
+    )]
     Version { path: AbsPath, answered: i32, requested: String },
-    #[error("its edits of {path} do not fit the text: {reason}")]
+    #[error("its edits of {path} do not fit the text: {reason}; `reload` it and try again")]
     DoesNotFit { path: AbsPath, reason: String },
-    #[error("its edit changes {0} after deleting or moving it")]
+    #[error("its edit changes {0} after deleting or moving it; make the change by edits")]
     Gone(AbsPath),
-    #[error("its edit creates {0}, which exists already")]
+    #[error("its edit creates {0}, which exists already; move that file first")]
     Exists(AbsPath),
     #[error("{reason}")]
     Unreadable { reason: String, code: ErrorCode },

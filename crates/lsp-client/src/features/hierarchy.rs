@@ -183,7 +183,7 @@ pub(super) async fn calls(
             let (other, uri) = match (direction, link.from, link.to) {
                 (Calls::Incoming, Some(from), _) => (from.clone(), from.uri),
                 (Calls::Outgoing, _, Some(to)) => (to, item["uri"].as_str().unwrap_or_default().to_owned()),
-                _ => return Err(server.protocol(method, "a call without its other end".to_owned())),
+                _ => return Err(server.protocol(method, "a call without `from` or `to`".to_owned())),
             };
             let places = link.from_ranges.iter();
             let places = places.filter_map(|range| asked.location(server, &uri, *range)).collect();

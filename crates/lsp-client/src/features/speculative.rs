@@ -160,7 +160,7 @@ impl SpeculativeEdit {
         };
         drop(announced);
         if reply.send(outcome).is_err() {
-            tracing::debug!(server = server.name(), "a speculative edit ended after its caller left");
+            tracing::debug!(server = server.name(), "a speculative edit ended after its caller was dropped");
         }
     }
 

@@ -167,7 +167,7 @@ impl ServerPool {
             };
             drop(permit);
             if sender.send(result).is_err() {
-                tracing::debug!(server = slot.name, "started after all callers had left");
+                tracing::debug!(server = slot.name, "started after all callers were dropped");
             }
         });
         receiver.await.unwrap_or(Err(ServerError::Cancelled))

@@ -87,8 +87,10 @@ async fn code_action_requests_carry_the_servers_diagnostics() {
     let some = asked(&bench, &["refactor"]).await;
     assert_eq!(some.iter().map(|it| it.title.as_str()).collect::<Vec<_>>(), ["extract"]);
     let error = bench.pool.resolve_action(&doc, &all[1], &cx(LONG)).await.unwrap_err();
-    expect_test::expect![[r#"scripted: "extract" cannot be applied here: nothing selected"#]]
-        .assert_eq(&error.to_string());
+    expect_test::expect![[
+        r#"scripted: "extract" cannot be applied here (nothing selected); choose another action"#
+    ]]
+    .assert_eq(&error.to_string());
 }
 
 #[tokio::test]

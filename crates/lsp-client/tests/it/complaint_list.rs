@@ -94,7 +94,7 @@ const LIST: &[Complaint] = &[
     ),
     ("oh-my-pi", 8383, "a reload", &["omp_a_reload_helps_a_server_that_exited_at_once"]),
     ("oh-my-pi", 8384, "a rename of a file", &["a_file_moves_with_the_references_to_it"]),
-    ("oh-my-pi", 8385, "a rename of a file", &["a_file_that_no_server_follows_moves_alone"]),
+    ("oh-my-pi", 8385, "a rename of a file", &["a_file_without_a_server_for_moves_moves_alone"]),
     ("oh-my-pi", 8386, "idleness", &["an_idle_server_is_stopped_and_restarted"]),
     ("oh-my-pi", 8387, "a restart", &["a_server_killed_from_outside_is_restarted"]),
     ("oh-my-pi", 8390, "idleness", &["omp_8390_a_server_with_a_pending_request_is_not_idle"]),

@@ -81,7 +81,7 @@ async fn an_edit_for_another_version_is_refused() {
         json!({"documentChanges": [{"textDocument": document, "edits": [edit(0, 0, 1, "x")]}]})
     };
     let bench = bench(&[("a.txt", "abc")], renames(change(7)));
-    refused(&bench, ErrorCode::StaleText, &expect!["scripted: textDocument/rename: its edit is for version 7 of a.txt, but the request was about version 1"]).await;
+    refused(&bench, ErrorCode::StaleText, &expect!["scripted: textDocument/rename: its edit is for version 7 of a.txt, but the request was about version 1; try again"]).await;
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn overlapping_and_misplaced_edits_are_refused() {
         &bench(&[("a.txt", "abc")], renames(overlap)),
         ErrorCode::StaleText,
         &expect![
-            "scripted: textDocument/rename: its edits of a.txt do not fit the text: edits overlap at 2 and 1"
+            "scripted: textDocument/rename: its edits of a.txt do not fit the text: edits overlap at 2 and 1; `reload` it and try again"
         ],
     )
     .await;
@@ -117,7 +117,7 @@ async fn overlapping_and_misplaced_edits_are_refused() {
         &bench(&[("a.txt", "😀bc")], renames(half)),
         ErrorCode::StaleText,
         &expect![
-            "scripted: textDocument/rename: its edits of a.txt do not fit the text: there is no position 1:2"
+            "scripted: textDocument/rename: its edits of a.txt do not fit the text: there is no position 1:2; `reload` it and try again"
         ],
     )
     .await;
@@ -160,7 +160,9 @@ async fn prepare_rename_is_sent_first() {
     refused(
         &bench,
         ErrorCode::InvalidArguments,
-        &expect![[r#"scripted: "abc" cannot be renamed: no symbol of the project is there"#]],
+        &expect![[
+            r#"scripted: "abc" cannot be renamed: no symbol of the project is there; name another place"#
+        ]],
     )
     .await;
     refused(&bench, ErrorCode::InvalidArguments, &expect!["scripted: textDocument/prepareRename: a keyword"])
@@ -323,7 +325,9 @@ async fn operations_are_applied_in_their_order() {
     for (changes, message) in [
         (
             json!([moved("a.txt", "x.txt", none()), in_file("a.txt", json!([edit(0, 0, 1, "x")]))]),
-            expect!["scripted: textDocument/rename: its edit changes a.txt after deleting or moving it"],
+            expect![
+                "scripted: textDocument/rename: its edit changes a.txt after deleting or moving it; make the change by edits"
+            ],
         ),
         (
             json!([in_file("none.txt", json!([edit(0, 0, 1, "x")]))]),
@@ -397,13 +401,13 @@ async fn the_options_of_file_operations_are_kept() {
         errors.push_str(&format!("{}\n", relative(&error)));
     }
     expect![[r#"
-        scripted: textDocument/rename: its edit creates b.txt, which exists already
-        scripted: textDocument/rename: its edit creates b.txt, which exists already
-        scripted: textDocument/rename: its edit creates d/c.txt, which exists already
-        scripted: textDocument/rename: its edit creates b.txt, which exists already
-        scripted: textDocument/rename: its edit creates e, which exists already
-        scripted: textDocument/rename: its edit creates e, which exists already
-        scripted: textDocument/rename: its edit creates b.txt, which exists already
+        scripted: textDocument/rename: its edit creates b.txt, which exists already; move that file first
+        scripted: textDocument/rename: its edit creates b.txt, which exists already; move that file first
+        scripted: textDocument/rename: its edit creates d/c.txt, which exists already; move that file first
+        scripted: textDocument/rename: its edit creates b.txt, which exists already; move that file first
+        scripted: textDocument/rename: its edit creates e, which exists already; move that file first
+        scripted: textDocument/rename: its edit creates e, which exists already; move that file first
+        scripted: textDocument/rename: its edit creates b.txt, which exists already; move that file first
         scripted: textDocument/rename: none.txt does not exist
         scripted: textDocument/rename: its edit changes out.txt, which is outside the workspace; change that file by hand
     "#]]

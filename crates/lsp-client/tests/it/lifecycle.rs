@@ -283,7 +283,10 @@ async fn a_missing_server_is_named_with_its_install_hint() {
     assert_eq!(error.code(), ErrorCode::MissingTool);
     assert_eq!(error.to_string(), "one is not installed; install it: download it");
     let error = bench.pool.hover(&bench.doc("b.md"), 0, &cx(LONG)).await.unwrap_err();
-    assert_eq!(error.to_string(), "no language server is defined for b.md");
+    assert_eq!(
+        error.to_string(),
+        "no language server is defined for b.md; search its text, or add a definition"
+    );
     let error = self::bench(&[("a.txt", "")], hovers());
     let error = error.rename(&error.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
     assert_eq!(error.to_string(), "scripted does not offer rename");

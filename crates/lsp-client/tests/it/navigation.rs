@@ -79,7 +79,7 @@ async fn call_hierarchies_go_both_ways_with_locations() {
     assert_eq!(bench.got("scripted", "callHierarchy/incomingCalls")[0]["item"]["data"]["id"], "inner");
     let error = bench.callers(&doc, 0).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NotFound);
-    assert_eq!(error.to_string(), "scripted: it sees no function at \"def\"");
+    assert_eq!(error.to_string(), "scripted: it finds no function at \"def\"; name another place");
 }
 
 #[tokio::test]

@@ -61,12 +61,14 @@ async fn a_refused_definition_is_named_by_the_missing_server() {
     let bench = open(home, &[("a.foo", "abc")], definitions, |_| (), |_| ());
     let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();
     let error = error.to_string().replace(&file.display().to_string(), "FILE");
-    let expected =
-        "no language server is defined for a.foo; refused definitions: FILE:1: missing field `install`";
+    let expected = "no language server is defined for a.foo; search its text, or add a definition; refused definitions: FILE:1: missing field `install`";
     assert_eq!(error, expected);
     bench.pool.take_definitions(ServerDefinitions::built_in());
     let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();
-    assert_eq!(error.to_string(), "no language server is defined for a.foo");
+    assert_eq!(
+        error.to_string(),
+        "no language server is defined for a.foo; search its text, or add a definition"
+    );
 }
 
 /// Agrees for the session, and records the questions.

@@ -90,7 +90,7 @@ async fn a_server_is_asked_about_moves_that_match_its_filters() {
 }
 
 #[tokio::test]
-async fn a_file_that_no_server_follows_moves_alone() {
+async fn a_file_without_a_server_for_moves_moves_alone() {
     let bench =
         bench(&[("a.txt", "text")], Script::new(json!({"renameProvider": true, "textDocumentSync": 2})));
     let (from, to) = (bench.path("a.txt"), bench.path("c.txt"));
