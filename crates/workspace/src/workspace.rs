@@ -92,7 +92,7 @@ pub const UNTITLED: &str = "untitled:";
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The path leads outside, as spelled or through a link.
-    #[error("{path} leads outside the workspace, to {target}")]
+    #[error("{path} leads outside the workspace, to {target}; name a path inside it")]
     Outside { path: String, target: AbsPath },
     /// The path names a document without a file that no editor has open.
     #[error("no document {path} is open in the editor; if it was saved, use its new name")]
@@ -205,7 +205,7 @@ impl Workspace {
             return Err(invalid("it is empty".to_owned()));
         }
         if path.contains('\0') {
-            return Err(invalid("it holds a zero byte".to_owned()));
+            return Err(invalid("it contains a NUL byte".to_owned()));
         }
         let target = ::paths::resolve(self.root(), Path::new(path)).map_err(invalid)?;
         if path.starts_with(UNTITLED) && self.inner.open_document(&target).is_none() {

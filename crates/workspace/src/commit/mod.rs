@@ -35,7 +35,7 @@ pub enum CommitError {
     /// A file or directory may not be written.
     #[error("{path} is read-only; change its permissions and try again")]
     ReadOnly { path: AbsPath },
-    #[error("no space left for {path}; nothing was changed")]
+    #[error("no space left for {path} (nothing was changed); free some and try again")]
     DiskFull { path: AbsPath },
     /// Pilcrow ended before the commit did; the next start reverts it.
     #[error("pilcrow ended in the middle of the commit; the next start reverts it")]

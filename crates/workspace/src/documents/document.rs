@@ -50,7 +50,7 @@ pub enum ReadError {
     #[error("{path} does not exist")]
     NotFound { path: AbsPath },
     /// The path is a directory, socket or device.
-    #[error("{path} is not a regular file")]
+    #[error("{path} is not a regular file; name a file")]
     NotAFile { path: AbsPath },
     /// The file is binary, or text in another encoding.
     #[error("{path} is not UTF-8 text (first bad byte at {offset}); convert it to UTF-8 first")]

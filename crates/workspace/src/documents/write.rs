@@ -48,7 +48,7 @@ fn keep_owner(file: &File, like: &Metadata) -> std::io::Result<bool> {
     if std::os::unix::fs::fchown(file, Some(like.uid()), Some(like.gid())).is_ok() {
         return Ok(true);
     }
-    // Only root gives files away; the group can often be kept.
+    // Only root can change the owner of a file; the group can often be kept.
     let group_kept = std::os::unix::fs::fchown(file, None, Some(like.gid())).is_ok();
     Ok(group_kept && own.uid() == like.uid())
 }

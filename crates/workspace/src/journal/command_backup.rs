@@ -306,7 +306,7 @@ impl Now {
         }
         match disk::inspect(path) {
             Ok(Found::File(image)) if was.is(&image) => Self::Same,
-            // The stamp is checked after reading, so the content is no newer.
+            // The stamp is checked after reading, so the content is not newer.
             Ok(Found::File(image)) => match disk::stat(path) {
                 Ok(Some(meta)) if is_old(&meta) => Self::Changed(image),
                 _ => Self::Unsure,

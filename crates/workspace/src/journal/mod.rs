@@ -254,7 +254,7 @@ impl Journal {
             match self.read(&format!("{}{DONE}", id.0)) {
                 Ok(entry) => entries.push(entry),
                 Err(error @ StateError::Damaged { .. }) => {
-                    tracing::warn!(%error, "a commit is unreadable and missing in the history");
+                    tracing::warn!(%error, "an unreadable commit is missing from the history");
                 }
                 Err(error) => return Err(error),
             }

@@ -111,10 +111,10 @@ pub enum PlanError {
     #[error("{path} already exists; choose another path, or read it and edit it")]
     Exists { path: AbsPath },
     /// An edit does not fit its text.
-    #[error("the edits for {path} do not fit: {source}")]
+    #[error("the edits do not fit {path} ({source}); read it again")]
     Invalid { path: AbsPath, source: text::ApplyError },
     /// A file is outside the workspace.
-    #[error("{path} is outside the workspace")]
+    #[error("{path} is outside the workspace; name a path inside it")]
     Outside { path: AbsPath },
     /// The editor or another program holds the file, so that it must not be written.
     #[error("{path} cannot be written: {reason}")]

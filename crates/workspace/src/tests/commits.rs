@@ -253,7 +253,7 @@ fn owner_and_attributes_stay() {
 }
 
 #[test]
-fn many_files_take_time_in_proportion() {
+fn many_files_take_linear_time() {
     // The bound is loose: ten times the files may take at most thirty times as long.
     let time = |count: usize| {
         let names: Vec<String> = (0..count).map(|n| format!("d{}/f{n}", n % 7)).collect();
@@ -321,7 +321,7 @@ fn a_full_disk_changes_nothing() {
 }
 
 #[test]
-fn a_full_disk_of_our_own_changes_nothing() {
+fn a_full_state_disk_changes_nothing() {
     let fixture = Fixture::new(&[("a", "one")]);
     std::fs::create_dir(fixture.directory.as_path().join("state")).unwrap();
     let Some(_mount) =

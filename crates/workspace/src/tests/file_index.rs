@@ -29,7 +29,7 @@ impl Fixture {
 }
 
 #[test]
-fn the_kept_list_follows_every_change() {
+fn the_cached_list_follows_every_change() {
     let fixture = Fixture::new(&[("a.rs", "one"), ("src/b.rs", "two"), ("src/deep/c.rs", "three")]);
     let root = fixture.directory.join("root");
     let changes: [&dyn Fn(); 7] = [
