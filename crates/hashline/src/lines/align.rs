@@ -174,7 +174,7 @@ pub(crate) fn edits(old: &Lines, new: &Lines) -> Vec<TextEdit> {
     let same = |a: usize, b: usize| old.text()[old.range(a + 1)] == new.text()[new.range(b + 1)];
     let (n, m) = (old.count(), new.count());
     let mut edits = Vec::new();
-    // The first lines that are not handled yet; bytes before the first line belong to it.
+    // The first unprocessed line of each text; bytes before the first line belong to it.
     let (mut i, mut j) = (0, 0);
     let start = |lines: &Lines, at: usize| if at == 0 { 0 } else { lines.start(at + 1) };
     let end =

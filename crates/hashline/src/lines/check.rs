@@ -43,7 +43,7 @@ impl fmt::Display for LineCheck {
 
 /// Error for a word that is not a line check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a line check: copy the two letters that stand after the line's number")]
+#[error("`{0}` is not a line check: copy the two letters after the line's number")]
 pub struct NotACheck(
     /// The rejected word.
     pub String,

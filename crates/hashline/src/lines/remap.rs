@@ -204,7 +204,7 @@ impl<'a> Remap<'a> {
         let enough = match other {
             Fate::At(other) if other == beside => true,
             // The insertion stays next to the line it names, whatever was inserted between, if that
-            // line is unambiguous. The ends of the file are no lines.
+            // line is unambiguous. The ends of the file are not lines.
             Fate::At(_) | Fate::Unsure => is_line && !self.has_twin(named, named, at),
             // A line whose neighbours were rewritten on both sides proves no place beside it.
             Fate::Gone => {

@@ -47,7 +47,7 @@ pub enum ParseErrorKind {
     Mixed(String),
     #[error("the {dialect} dialect has no `{what}`; {instead}")]
     NotInDialect { dialect: Dialect, what: String, instead: &'static str },
-    #[error("expected a line number at `{0}`")]
+    #[error("expected a line number at `{0}`; copy the number that was shown")]
     NoNumber(String),
     #[error("`{0}` is not a line number; lines count from 1")]
     BadNumber(String),
@@ -67,7 +67,7 @@ pub enum ParseErrorKind {
     CutPoint,
     #[error("`{0}` is not understood after the operation; leave it out")]
     Trailing(String),
-    #[error("the body goes on the lines below, each row after a `+`")]
+    #[error("write the body on the lines below, each row after a `+`")]
     InlineBody,
     #[error("the body is both on the operation's line and below it; write all of it in `+` rows")]
     TwoBodies,
@@ -93,7 +93,7 @@ pub enum ParseErrorKind {
     CarriageReturn,
     #[error("REM deletes the file; leave the section's other operations out")]
     RemoveAndEdit,
-    #[error("a section takes one of REM and MV, once")]
+    #[error("a section takes one REM or MV; remove the others")]
     TwoFileOps,
     #[error("MV names no destination; write `MV PATH`")]
     NoDestination,

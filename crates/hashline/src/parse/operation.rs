@@ -40,7 +40,7 @@ fn destination(path: &str) -> String {
 
 /// Parses a line that is neither a header nor a row.
 ///
-/// `None` if its first word is no verb.
+/// `None` if its first word is not a verb.
 pub(crate) fn parse(line: &str) -> Option<Result<Operation, Kind>> {
     let line = line.trim();
     let word = line.split(|c: char| c.is_whitespace()).next().unwrap_or_default();

@@ -91,7 +91,7 @@ fn valid(section: &Section) -> Result<(), Problem> {
     }
     for op in &section.ops {
         if op.anchors().iter().any(|anchor| anchor.line == 0) {
-            return bad("lines count from 1");
+            return bad("line 0 does not exist; lines count from 1");
         }
         let span = match op {
             Op::Cut { span, .. } => Some(span),
@@ -102,7 +102,7 @@ fn valid(section: &Section) -> Result<(), Problem> {
         if let Some(Span::Lines { first, last }) = span
             && last.line < first.line
         {
-            return bad("a range runs backwards");
+            return bad("a range ends before it begins; name its first line first");
         }
         if let Op::Put { body, .. } = op {
             if body.is_empty() {

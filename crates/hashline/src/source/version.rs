@@ -106,7 +106,7 @@ pub(crate) fn resolve(
         places = Some(found);
         newest = newest.max(Some((other.recorded, at)));
     }
-    // Nothing is planned on a ghost, nor if the newest may be one that is gone for good.
+    // Nothing is planned on a ghost, nor if the newest may be one that is permanently lost.
     let lost = anchors.iter().any(|anchor| history.was_forgotten(anchor.line));
     if let Some((_, Some(version))) = newest
         && !lost

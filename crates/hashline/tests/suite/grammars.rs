@@ -85,7 +85,7 @@ const PY: &str =
     "def f(x):\n    y = 1\n    if y:\n        return y\n    return 0\n\n\n@decorated\ndef g():\n    pass\n";
 
 #[test]
-fn a_python_block_on_a_first_line_is_the_statement() {
+fn a_block_on_the_first_line_of_a_body_is_one_statement() {
     check("a.py", PY, "PUT 2*:\n+    y = 2\n", &PY.replace("y = 1", "y = 2"), &[]);
     check("a.py", PY, "CUT 3*\n", &PY.replace("    if y:\n        return y\n", ""), &[]);
     check("a.py", PY, "PUT >3*:\n+    y += 1\n", &PY.replace("return y\n", "return y\n    y += 1\n"), &[]);
@@ -296,7 +296,7 @@ fn an_insertion_that_repeats_its_anchor_gets_a_note() {
     check("a.rs", RS, "PUT >2:\n+    x();\n+    w();\n", &expected, &[NoteKind::EchoedLine]);
     let expected = RS.replace("    x();\n", "    w();\n    x();\n    x();\n");
     check("a.rs", RS, "PUT <2:\n+    w();\n+    x();\n", &expected, &[NoteKind::EchoedLine]);
-    // A closer that parses is no repetition.
+    // A closer that parses is not a repetition.
     let text = "mod m {\n    fn a() {}\n}\n";
     check("a.rs", text, "PUT >3:\n+mod n {\n+}\n", &format!("{text}mod n {{\n}}\n"), &[]);
     check("a.rs", text, "PUT <3:\n+}\n+\n+mod n {\n", "mod m {\n    fn a() {}\n}\n\nmod n {\n}\n", &[]);

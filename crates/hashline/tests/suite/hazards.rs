@@ -103,7 +103,7 @@ fn a_body_that_repeats_the_next_line_gets_a_note() {
 }
 
 #[test]
-fn a_repetition_within_the_range_is_no_echo() {
+fn a_repetition_within_the_range_gets_no_note() {
     let plan = check("}\n}\nx\n", "PUT 1:\n+}\n+y\n+}\n", "}\ny\n}\n}\nx\n");
     assert_eq!(plan.sections[0].notes, []);
 }

@@ -530,7 +530,7 @@ proptest! {
 /// still knows a text in which it fits another line. It takes texts with few different lines: at most 1 in
 /// 500, as after any eviction.
 #[test]
-fn the_smallest_promised_store_answers_the_same_or_refuses() {
+fn the_smallest_store_gives_the_same_result_or_refuses() {
     for seed in 0..4 {
         let mut random = Random(seed);
         let mut next = |limit: usize| random.below(limit);

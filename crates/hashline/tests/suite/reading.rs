@@ -27,7 +27,7 @@ fn in_pieces(input: &str, cuts: &[usize]) -> (Option<Dialect>, Read) {
 
 /// Checks that chunks give the same patch or error as the whole input.
 ///
-/// A parsed patch prints to itself in its dialect, and is planned or refused.
+/// A parsed patch prints as the same patch in its dialect, and is planned or refused.
 fn holds(input: &str, cuts: &[usize]) -> Result<(), TestCaseError> {
     let whole = Patch::parse(input);
     let (_, pieces) = in_pieces(input, cuts);

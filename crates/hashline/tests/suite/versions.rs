@@ -417,7 +417,7 @@ fn shown_lines_prove_a_dropped_text() {
 }
 
 #[test]
-fn shown_versions_outlive_those_in_between() {
+fn shown_versions_are_kept_longer_than_unshown_ones() {
     let mut session = Session::new(&[("f", &numbered(60))]);
     session.store = SnapshotStore::new(Limits { versions: 4, ..Limits::default() });
     let tag = session.read("f");
