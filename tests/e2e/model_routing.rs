@@ -76,7 +76,7 @@ fn a_refused_key_falls_back_to_another() {
         let ran = run(sandbox, &["run", "hi", "--yes"], &variables[..1]).expect(2);
         check_output(
             line_with(&ran.all(), "SECOND"),
-            &expect!["pilcrow: SECOND is not set, but the key of mine needs it"],
+            &expect!["pilcrow: the key of mine needs the variable SECOND; set it"],
         );
         let shown = sandbox.run(&["config", "show"]).expect(0).stdout;
         assert!(shown.contains("${FIRST}") && !shown.contains("key-one"), "{shown}");

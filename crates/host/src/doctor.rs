@@ -253,7 +253,7 @@ fn directory(name: &'static str, path: &AbsPath) -> Directory {
 impl Report {
     /// Whether nothing is broken.
     ///
-    /// Missing programs are no problem, since not every project needs all.
+    /// A missing program does not count, since not every project needs all.
     pub fn is_healthy(&self) -> bool {
         let broken = |finding: &Finding| matches!(finding.status, Status::Broken { .. });
         !self.findings.iter().any(broken)

@@ -45,7 +45,7 @@ fn secrets(url: &str) -> Vec<(Range<usize>, &'static str)> {
         }
         at += pair.len() + 1;
     }
-    // Placeholders and variables are no secrets.
+    // Placeholders and variables are not secrets.
     found.retain(|(range, _)| !range.is_empty() && !url[range.clone()].contains(['{', '$']));
     found
 }

@@ -175,7 +175,7 @@ impl Key {
     pub fn misspelt(variable: &str) -> Option<&'static str> {
         /// Maximum distance of a misspelling.
         const NEAR: usize = 4;
-        /// Variables that are no settings.
+        /// Variables that are not settings.
         const OTHERS: &[&str] = &[
             "PILCROW_BIN",
             "PILCROW_CHILD",

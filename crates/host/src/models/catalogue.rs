@@ -108,7 +108,7 @@ pub enum CatalogueError {
     NoDefault(String),
     #[error("the base URL of `{provider}` needs `{{{name}}}`; set it in [providers.{provider}.values]")]
     NoValue { provider: String, name: String },
-    #[error("{variable} is not set, but [providers.{provider}] needs it")]
+    #[error("[providers.{provider}] needs the variable {variable}; set it")]
     NoVariable { provider: String, variable: String },
 }
 
@@ -841,7 +841,7 @@ mod tests {
         assert_eq!(endpoint.texts[&402], "the plan has no Workers AI left");
         assert_eq!(endpoint.secrets, [], "too short for a secret");
         let error = catalogue.endpoint(&model, &none).unwrap_err();
-        expect_test::expect!["CLOUDFLARE_ACCOUNT_ID is not set, but [providers.cloudflare] needs it"]
+        expect_test::expect!["[providers.cloudflare] needs the variable CLOUDFLARE_ACCOUNT_ID; set it"]
             .assert_eq(&error.to_string());
     }
 

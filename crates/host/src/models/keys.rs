@@ -91,7 +91,7 @@ pub fn find(
 ) -> Result<Option<RunKeys>, String> {
     let sources = if !settings.is_empty() {
         if let Some(name) = unset(settings) {
-            return Err(format!("{name} is not set, but the key of {provider} needs it"));
+            return Err(format!("the key of {provider} needs the variable {name}; set it"));
         }
         settings.iter().cloned().map(Source::Setting).collect()
     } else if variables.is_empty() {
@@ -216,7 +216,7 @@ impl RunKeys {
                 found.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
             }
             Source::Setting(Secret::Variables(text)) => expand(text)
-                .map_err(|name| format!("{name} is not set, but the key of {} needs it", self.provider)),
+                .map_err(|name| format!("the key of {} needs the variable {name}; set it", self.provider)),
             Source::Setting(Secret::Command(command)) => {
                 let printed = self.ring.printed.lock().get(&index).cloned();
                 if let Some((key, _)) = printed.filter(|(_, at)| at.elapsed() < command.ttl.0) {
