@@ -298,7 +298,7 @@ fn a_definition_names_only_packages() {
     check_output(
         &said,
         &expect![[r#"
-            pilcrow: <sandbox>/home/config/adapters/servers/odd.toml:7: install.packages: "--prefix=/@1.2.3" is not one exact npm version
+            pilcrow: <sandbox>/home/config/adapters/servers/odd.toml:7: install.packages: "--prefix=/@1.2.3" is not one exact npm version; pin one
             pilcrow: odd: there is no such server or debugger; see `pilcrow adapters list`
         "#]],
     );

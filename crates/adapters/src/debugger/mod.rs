@@ -193,7 +193,7 @@ pub struct Quirks {
     pub signal_command: Option<String>,
     /// Whether its launched session runs no program itself, but has child sessions.
     pub launcher: bool,
-    /// Whether a launched program runs on when its session ends.
+    /// Whether a launched program continues when its session ends.
     ///
     /// Pilcrow then ends it before it asks the adapter to.
     pub program_outlives_session: bool,

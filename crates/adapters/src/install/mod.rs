@@ -78,10 +78,10 @@ impl Install {
     fn check(&self) -> Result<(), String> {
         let Self { how, packages, overrides, command, page } = self;
         if let Some(package) = packages.iter().find(|package| !is_exact(*how, package)) {
-            return Err(format!("install.packages: {package:?} is not one exact {how} version"));
+            return Err(format!("install.packages: {package:?} is not one exact {how} version; pin one"));
         }
         if let Some(package) = overrides.iter().find(|it| *how != How::Npm || !is_exact(*how, it)) {
-            return Err(format!("install.overrides: {package:?} is not one exact npm version"));
+            return Err(format!("install.overrides: {package:?} is not one exact npm version; pin one"));
         }
         if packages.is_empty() && command.is_none() && page.is_none() {
             return Err("install names no packages, command or page; add one of them".to_owned());

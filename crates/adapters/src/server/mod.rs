@@ -59,10 +59,10 @@ pub struct ServerDefinition {
     /// Whether a document opens with the text on the disk, followed by unsaved changes.
     #[serde(default)]
     pub open_saved_text: bool,
-    /// Methods of requests that Pilcrow never cancels: the server would fail for good.
+    /// Methods that Pilcrow never cancels, because the server would fail permanently.
     #[serde(default)]
     pub uncancellable_requests: Vec<String>,
-    /// Texts of errors after which Pilcrow restarts the server: it fails for good.
+    /// Texts of errors after which Pilcrow restarts the server: it fails permanently.
     #[serde(default)]
     pub restart_errors: Vec<String>,
     /// Whether Pilcrow formats a whole file as the range of all its lines.
