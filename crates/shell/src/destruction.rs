@@ -123,7 +123,7 @@ pub(super) fn device_write(cx: &CheckContext<'_>, report: Report<'_>) {
         let mut to = |path: &str, unknown_counts: bool| match places::device(
             &cx.places.absolute(path, &command.cwd),
         ) {
-            Some(true) => report(Hit::of(command, format!("writes onto {}", path.replace(UNKNOWN, "…")))),
+            Some(true) => report(Hit::of(command, format!("writes to {}", path.replace(UNKNOWN, "…")))),
             None if unknown_counts => {
                 report(Hit::of(command, "writes to an unknown target, which may be a disk").sure(false));
             }

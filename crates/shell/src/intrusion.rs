@@ -256,7 +256,7 @@ pub(super) fn escalation(cx: &CheckContext<'_>, report: Report<'_>) {
                 if sets_owner(mode) {
                     "makes a program run as its owner"
                 } else if recursive && precious() {
-                    "opens system files to other users"
+                    "lets other users change system files"
                 } else {
                     continue;
                 }

@@ -243,7 +243,7 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
             (danger.check)(&cx, &mut |hit: Hit| judged.add(danger, hit));
         }
         for doubt in &script.doubts {
-            judged.doubt(format!("{}; at its worst, {}", doubt.what, doubt.worst));
+            judged.doubt(format!("{}; in the worst case, {}", doubt.what, doubt.worst));
         }
         for command in &script.commands {
             let named = named(command);
@@ -393,7 +393,12 @@ impl Judged {
         let Hit { why, sure, words, tier } = hit;
         let finding = Finding { class: danger.class, tier: tier.unwrap_or(danger.tier), why, sure, words };
         if !sure {
-            self.doubt(format!("{}; at its worst, {}: {}", finding.why, finding.tier.name(), finding.class));
+            self.doubt(format!(
+                "{}; in the worst case, {}: {}",
+                finding.why,
+                finding.tier.name(),
+                finding.class
+            ));
         }
         if !self.findings.contains(&finding) {
             self.findings.push(finding);

@@ -70,7 +70,7 @@ impl Policy {
             let mut line = self.judge_line(text);
             if line.judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command) {
                 line.judged.decision = Decision::Allow;
-                line.judged.reason = "exec: your earlier answer".to_owned();
+                line.judged.reason = "exec: allowed by your earlier answer".to_owned();
             }
             line
         };

@@ -68,7 +68,7 @@ const PREFIXES: &[&str] = &["AWS_SECRET", "AWS_SESSION", "NPM_CONFIG__AUTH", "SE
 /// Harmless names that look secret: directories that shells and npm set.
 const HARMLESS: &[&str] = &["OLD_PWD", "INIT_CWD"];
 
-/// Common example values, which are no secrets.
+/// Common example values, which are not secrets.
 const COMMON: &[&str] = &[
     "changeme",
     "development",
@@ -399,7 +399,7 @@ fn key(piece: Piece<'_>, at: usize) -> Found<'static> {
         return Found::Open;
     }
     let body = piece.text[at + prefix.len()..][..length].trim_end_matches('.');
-    // Words joined by hyphens are no key, and a JSON web token has three parts.
+    // Words joined by hyphens are not a key, and a JSON web token has three parts.
     let has_digit = body.bytes().any(|byte| byte.is_ascii_digit());
     let fits = match *name {
         "jwt" => body.matches('.').count() == 2,

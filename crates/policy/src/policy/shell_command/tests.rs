@@ -275,7 +275,7 @@ async fn an_answer_holds_for_the_line_that_was_shown() {
         git push --force; rm -rf "$X"
         in <base>/root
         ! history rewriting and force push (medium): `git push --force`: overwrites commits that others may have
-        ! `rm -rf …`: may delete the root of the file system; at its worst, critical: recursive delete"#]]
+        ! `rm -rf …`: may delete the root of the file system; in the worst case, critical: recursive delete"#]]
     .assert_eq(&fixture.without_base(&detail));
     run(&asking, &fixture, "git push --force; rm -rf \"$X\"", &[]).await.0.unwrap();
     run(&asking, &fixture, "git push", &[Answer::Always]).await.0.unwrap();
