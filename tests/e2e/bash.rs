@@ -222,7 +222,7 @@ fn without_a_user_the_model_gets_the_denial() {
 }
 
 #[test]
-fn the_editor_run_names_open_files_and_asks() {
+fn a_command_in_an_editor_run_names_unsaved_files() {
     let text = "# pilcrow: look\na = 1\n";
     let mut sandbox = Sandbox::with(&[("a.py", text), ("b.py", "b = 1\n")]);
     let script = sandbox.beside("script.jsonl");

@@ -117,7 +117,7 @@ fn each_execution_action_returns_one_snapshot() {
     );
     let frame = first.value["details"]["frames"][0]["frame"].clone();
     let stale = batch.call("debug", &json!({"action": "scopes", "frame": frame})).fails("stale_text");
-    check_output(&stale, &expect!["frame 1 was `inner at a.txt:2` at an earlier stop; ask `stack` again"]);
+    check_output(&stale, &expect!["frame 1 was `inner at a.txt:2` at an earlier stop; use `stack` again"]);
     check_output(
         &batch.call("debug", &json!({"action": "evaluate", "expression": "n + 3"})).ok(),
         &expect![[r#"
@@ -1020,7 +1020,7 @@ fn stacks_of_a_program_that_does_not_stop_are_shown() {
     check_output(
         &said,
         &expect![[r#"
-            debug-1: a.txt runs on: each thread waits in a call and stops after it
+            debug-1: a.txt still runs: each thread waits in a call and stops after it
             thread 1: main
               inner at a.txt:2
               boot at /usr/lib/boot.txt:9

@@ -41,7 +41,7 @@ fn a_node_program_ends_with_its_session() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn debugpy_is_not_sent_what_it_lacks() {
+fn debugpy_is_not_sent_unsupported_requests() {
     let sandbox = Sandbox::with(&[("a.py", "n = 1\nprint(n)\n")]);
     let mut batch = Batch::start(&sandbox);
     says(&mut batch, &at("a.py", 2), &["stopped: breakpoint"]);
@@ -114,7 +114,7 @@ fn a_deadlocked_python_program_shows_its_stacks() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn text_that_is_no_unicode_keeps_the_rest_of_a_message() {
+fn invalid_unicode_keeps_the_rest_of_a_message() {
     let python = "import sys\nsys.stdout.reconfigure(errors='surrogateescape')\n\
         print('one')\nprint('x\\udcffy')\nprint('two')\nn = 1\n";
     let script = "const s = 'a\\ud800b';\nconst n = s.length;\nconsole.log(n);\n";

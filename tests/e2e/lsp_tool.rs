@@ -454,7 +454,7 @@ fn a_diagnostics_timeout_covers_the_whole_call() {
           f3.py: basedpyright
           f4.py: basedpyright
           f5.py: basedpyright
-        not checked: 4 more files: the 2 s of this call were over (f6.py, f7.py, f8.py, f9.py); ask for fewer, or give a longer `timeout`
+        not checked: 4 more files: the 2 s of this call ran out (f6.py, f7.py, f8.py, f9.py); ask for fewer, or give a longer `timeout`
     "#]],
     );
 }
@@ -577,7 +577,7 @@ fn a_method_with_a_receiver_has_a_plain_name_path() {
 }
 
 #[test]
-fn a_workspace_report_covers_files_out_of_time() {
+fn a_workspace_report_covers_files_not_reached_in_time() {
     let names: Vec<String> = (0..60).map(|number| format!("f{number:02}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();
     let mut sandbox = Sandbox::with(&files);
@@ -610,7 +610,7 @@ fn a_workspace_report_covers_files_out_of_time() {
           f06.py: basedpyright
           f07.py: basedpyright
         for 2 files only what basedpyright reports on the whole project; name a `file` for all
-        not checked: 50 more files: the 8 s of this call were over (f08.py, f09.py, f10.py, f11.py, f12.py, 45 more); ask for fewer, or give a longer `timeout`
+        not checked: 50 more files: the 8 s of this call ran out (f08.py, f09.py, f10.py, f11.py, f12.py, 45 more); ask for fewer, or give a longer `timeout`
     "#]],
     );
     assert_eq!(scripted.got("workspace/diagnostic"), 1);

@@ -298,7 +298,7 @@ fn renaming_in_a_header_introduces_no_errors() {
 /// It does so once its index holds a header that declares the name.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_fix_that_becomes_available_is_no_new_error() {
+fn a_fix_that_becomes_available_is_not_a_new_error() {
     let mut sandbox = Sandbox::with(&[
         ("compile_flags.txt", "-xc\n-std=c11\n"),
         ("a.c", "thing first(void);\nint old(void) { return 1; }\nint last(void) { return old(); }\n"),

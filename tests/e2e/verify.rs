@@ -220,7 +220,7 @@ fn without_a_baseline_problems_are_only_counted() {
 }
 
 #[test]
-fn an_edit_takes_over_what_is_pending() {
+fn an_edit_takes_over_pending_diagnostics() {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n"), ("b.py", "y = 1\n")]);
     sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "1s".to_owned());
     let turns = json!([["never"], [full(&[])], [full(&["x is bad"])]]);

@@ -133,7 +133,7 @@ impl Sandbox {
         tree
     }
 
-    /// Makes later calls run as a user without rights, who owns the sandbox.
+    /// Makes later calls run as an unprivileged user, who owns the sandbox.
     ///
     /// Needed when the tests run as root, who may write read-only files.
     pub fn drop_root(&mut self) {

@@ -37,7 +37,7 @@ fn check(tool: &str, schema: &Value) {
 }
 
 #[tokio::test]
-async fn parameters_are_in_words_that_every_provider_understands() {
+async fn schemas_use_only_keywords_of_every_provider() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::new(AbsPath::new(folder.path()).unwrap());
     let (workspace, _) = Workspace::open(folder.path(), &state, None).unwrap();

@@ -65,7 +65,7 @@ impl Running {
     ///
     /// The deadline or `stop` ends this earlier.
     ///
-    /// Cancel safe: the command runs on and can be followed again.
+    /// Cancel safe: the command continues and can be followed again.
     pub async fn follow<F: Future<Output = ()>>(
         &mut self,
         log: &Log,

@@ -293,7 +293,7 @@ impl Syntax for Grammars<'_> {
     fn judge(&self, path: &str, new_path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
         let language = Language::of(path, before)?;
         let after = text::apply(before, edits).ok()?;
-        // Text that is valid in one language is no error in another.
+        // Text that is valid in one language is not an error in another.
         if Language::of(new_path, &after) != Some(language) {
             return None;
         }

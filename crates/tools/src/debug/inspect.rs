@@ -52,7 +52,7 @@ impl Debug {
             frames.iter().map(|it| format!("frame {}: {}\n", it.id, label(&self.context, it))).collect();
         let shown = start + frames.len() as u64;
         match total.filter(|total| *total > shown) {
-            Some(total) => text.push_str(&format!("{total} in all; go on with `start: {shown}`\n")),
+            Some(total) => text.push_str(&format!("{total} in all; continue with `start: {shown}`\n")),
             None if more => text.push_str(&format!("more follow; continue with `start: {shown}`\n")),
             None => {}
         }
@@ -187,7 +187,7 @@ impl Debug {
             text.push_str("no output\n");
         }
         if next < all.next {
-            text.push_str(&format!("{} bytes more; go on with `start: {next}`\n", all.next - next));
+            text.push_str(&format!("{} bytes more; continue with `start: {next}`\n", all.next - next));
         }
         let details = json!({ "output": list, "dropped": all.dropped, "start": from, "next": next });
         ToolResult::text(text).with_details(details)

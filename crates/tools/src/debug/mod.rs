@@ -42,7 +42,7 @@ use crate::{Failure, ToolContext, display};
 const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 300;
 
-/// Time for a session to stop that may run on for long.
+/// Time to stop for a session that may run for long.
 ///
 /// Another of its tree is stopped, or it attached to a running program.
 const SHORT_WAIT: Duration = Duration::from_secs(1);

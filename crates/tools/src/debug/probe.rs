@@ -256,7 +256,7 @@ impl Debug {
         Ok(table)
     }
 
-    /// Removes the points of a program that runs on, and skips the output they wrote.
+    /// Removes the points of a program that continues, and skips the output they wrote.
     async fn remove_points(&self, session: &Arc<Session>, points: &[Point]) {
         let debug = &self.context.debug;
         let change = |all: &mut Breakpoints| {

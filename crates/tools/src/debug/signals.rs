@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_that_the_program_handles_is_no_failure() {
+    fn a_signal_that_the_program_handles_is_not_a_failure() {
         // Handled: SIGUSR1; ignored: SIGPIPE.
         let status =
             "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000200\n";

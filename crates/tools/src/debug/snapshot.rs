@@ -109,7 +109,7 @@ impl Debug {
         let mut details = self.context.debug.describe(&at);
         super::inspect::merge(&mut details, json!({ "state": at.state().name(), "threads": list }));
         let first =
-            format!("{}: {} runs on: each thread waits in a call and stops after it\n", at.id, at.title);
+            format!("{}: {} still runs: each thread waits in a call and stops after it\n", at.id, at.title);
         Ok(ToolResult::text(format!("{first}{text}")).with_details(details))
     }
 

@@ -116,7 +116,7 @@ pub(super) fn expressions(statement: &str) -> Vec<String> {
     found
 }
 
-/// A token that is no name, or a name with its members and plain indices.
+/// A token that is not a name, or a name with its members and plain indices.
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let token = r#"(?x)
         "(?:\\.|[^"\\])*"? | `(?:\\.|[^`\\])*`? | '(?:\\.|[^'\\\n])*' | '\w* | (?:\#|//)[^\n]* | \d[\w.]*
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn names_members_and_indices_and_no_calls() {
+    fn names_members_and_indices_are_found_but_no_calls() {
         check("    assert total == expected, 'a b'", &["total", "expected"]);
         check("assert_eq!(total(&items), want.count);", &["items", "want.count"]);
         check("  assert.strictEqual(add(a, b), user.ages[0]); // not this", &["a", "b", "user.ages[0]"]);

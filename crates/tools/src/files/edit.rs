@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_the_patch_or_hold_it() {
+    fn the_patch_is_all_arguments_or_one_of_them() {
         let text = "[a#3F2A]\nCUT 2\n";
         assert_eq!(patch(json!({ "patch": text })).unwrap(), text);
         let edits = json!([{ "op": "replace", "pos": "2#KQ", "lines": null }]);

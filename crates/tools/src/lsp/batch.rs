@@ -38,7 +38,7 @@ pub(super) async fn run(context: &ToolContext, args: Value, cx: &ToolCx) -> Resu
         let name = name(&place);
         let left = all.left();
         let answer = if left.is_zero() {
-            let message = format!("the {} s of this call passed before its request", all.deadline.as_secs());
+            let message = format!("the {} s of this call ran out before its request", all.deadline.as_secs());
             Err(Failure::new(ErrorCode::Timeout, message))
         } else {
             place["timeout"] = json!(left.as_secs() + u64::from(left.subsec_nanos() > 0));

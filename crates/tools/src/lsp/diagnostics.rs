@@ -100,8 +100,8 @@ async fn diagnostics(call: &Call<'_>, named: &FileNames) -> Result<ToolResult, F
     };
     others.retain(|path| !reported.contains_key(path));
     let reason = match over {
-        true => format!("the {} s of this call were over", request.deadline.as_secs()),
-        false => format!("they are more than {MAX_CHECKED}"),
+        true => format!("the {} s of this call ran out", request.deadline.as_secs()),
+        false => format!("a call checks at most {MAX_CHECKED}"),
     };
     let unchecked = Unchecked { files: others.into_iter().collect(), reason, without_server };
     let report = DiagnosticsReport::new(context, &answers, &reported, &unchecked);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_clean_beside_a_file_that_fails() {
+    fn a_failing_file_makes_empty_answers_unknown() {
         let two = || vec![answer("a", Vec::new()), answer("b", Vec::new())];
         let files = || vec![("a", vec![item(0..1, "E1")]), ("b", Vec::new())];
         let incomplete = |failing: &[&str]| {
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_part_of_the_project_is_not_clean() {
+    fn a_file_outside_the_project_is_not_clean() {
         let lone = || vec![answer("a", vec![item(0..1, "none")])];
         let sources = vec!["cargo".to_owned()];
         let notes = vec![Note::OutsideSaveCheck { server: "s".to_owned(), sources }];

@@ -357,7 +357,7 @@ impl Cursor<'_> {
             self.expect(&["does"])?;
             let has_article = self.is_next("the");
             self.noun();
-            // `the code` is no symbol; `the function parse` and `parse` are.
+            // `the code` is not a symbol; `the function parse` and `parse` are.
             let is_named = !has_article || self.at > start + 3;
             let symbol = self.name()?;
             let action = if is_named && self.take(&["do"]) { "hover" } else { "callees" };
@@ -549,7 +549,7 @@ impl Cursor<'_> {
                 let is_used = self.take(&["used", "referenced", "called"]);
                 match is_used {
                     true => "references",
-                    // `the bug` is no symbol; `the class A` is.
+                    // `the bug` is not a symbol; `the class A` is.
                     false if is_vague => return None,
                     false => "definition",
                 }

@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn this_is_the_declaration_on_the_line() {
+    fn the_word_this_means_the_declaration_on_the_line() {
         let first = ask(&[Message::user("rename this to b in x.py:3")]);
         let arguments = first.tool_calls().next().map(|call| Value::Object(call.arguments.clone()));
         let expected = json!({ "action": "rename", "new_name": "b", "file": "x.py", "line": 3 });

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_that_names_what_was_renamed_is_the_same() {
+    fn a_problem_that_names_a_renamed_symbol_is_the_same() {
         let (old, new) = ("f.spin(1)\n", "f.twirl(1)\n");
         let edits = [TextEdit::replace(2..6, "twirl")];
         let (before, after) = (vec![item(2..9, "no spin for spinner")], item(2..10, "no twirl for spinner"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_below_each_other_that_change_stay_the_lines_they_are() {
+    fn adjacent_changed_lines_are_matched_in_order() {
         let (old, new) = ("spin()\nspin(1)\n", "twirl()\ntwirl(1)\n");
         let edits = text::diff_edits(old, new);
         assert_eq!(edits.len(), 1);

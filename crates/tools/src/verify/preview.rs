@@ -210,7 +210,7 @@ pub(super) async fn warm_up(context: &ToolContext, plan: &Plan, request: &Reques
             document => context.servers.load(path, document.ok().as_ref(), request).await,
         };
         if let Err(error) = warmed {
-            tracing::debug!(%error, "no server of {path} for a preview");
+            tracing::debug!(%error, "no server of {path} is ready for a preview");
         }
     }
 }
