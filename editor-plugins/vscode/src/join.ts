@@ -86,7 +86,7 @@ async function connect(
   const target: Target = { ...configuration, ...(configuration.__restart as Target | undefined) };
   const pipe = target.pipe ?? (await pipeOf(client, target.session));
   if (!pipe) {
-    throw new Error("Pilcrow: this debug session cannot be joined from another process");
+    throw new Error("Pilcrow: this debug session cannot be joined; start it again");
   }
   return new vscode.DebugAdapterNamedPipeServer(pipe);
 }

@@ -271,7 +271,7 @@ function M.on_message(_, params)
   echo(line, highlight, true)
 end
 
--- Questions whose runs ended, by the server's names.
+-- Questions whose runs have ended, by client and the server's name for the question.
 local cancelled = {}
 local waiting = {}
 
