@@ -113,7 +113,7 @@ impl ContextReader<'_> {
 
     fn skill(&mut self, path: &AbsPath) -> Option<Skill> {
         let read = match self.text(path, MOST)? {
-            Ok(text) if text.cut => Err(format!("{path} has more than {MOST} bytes")),
+            Ok(text) if text.cut => Err(format!("{path} has more than {MOST} bytes; shorten it")),
             Ok(text) => parse(path, &text.text),
             Err(why) => Err(format!("{path} cannot be read: {why}")),
         };

@@ -70,7 +70,7 @@ impl ContextReader<'_> {
 
     fn template(&mut self, path: &AbsPath, name: &str) -> Option<Template> {
         let read = match self.text(path, MOST)? {
-            Ok(text) if text.cut => Err(format!("{path} has more than {MOST} bytes")),
+            Ok(text) if text.cut => Err(format!("{path} has more than {MOST} bytes; shorten it")),
             Ok(text) => parse(path, name, &text.text),
             Err(why) => Err(format!("{path} cannot be read: {why}")),
         };

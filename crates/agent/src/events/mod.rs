@@ -313,7 +313,7 @@ pub enum TerminationReason {
 }
 
 impl Event {
-    /// Whether any sender may send the event, since it is no part of the conversation.
+    /// Whether any sender may send the event, since it is not part of the conversation.
     pub(crate) fn is_status(&self) -> bool {
         matches!(
             self,

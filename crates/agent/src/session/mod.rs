@@ -247,7 +247,7 @@ impl Session {
 
     /// Compacts the context; cancels the current run first.
     ///
-    /// `wishes` are for the summary. Returns false if there was nothing to compact.
+    /// `wishes` state what the user wants in the summary. Returns false if there was nothing to compact.
     pub async fn compact(&self, wishes: impl Into<String>) -> Result<bool, SessionError> {
         let wishes = wishes.into();
         self.abort();

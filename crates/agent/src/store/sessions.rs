@@ -60,7 +60,7 @@ pub enum StoreError {
     NotFound { id: String },
     #[error("{id:?} is too short to delete a session; give at least 8 characters of the id")]
     Short { id: String },
-    #[error("{count} sessions match {id:?}; give more of the id")]
+    #[error("{count} sessions match {id:?}; give more characters of the id")]
     Ambiguous { id: String, count: usize },
     #[error("the session has no unique entry {id:?}; `pilcrow sessions tree` shows the entries")]
     NoEntry { id: String },

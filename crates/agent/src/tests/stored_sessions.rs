@@ -225,7 +225,7 @@ async fn an_ambiguous_id_is_rejected() {
         kept.session(&[text("one")], None).prompt("go").await;
     }
     let error = kept.store.load("0").unwrap_err();
-    assert_eq!(error.to_string(), "2 sessions match \"0\"; give more of the id");
+    assert_eq!(error.to_string(), "2 sessions match \"0\"; give more characters of the id");
     assert_eq!(kept.store.list().unwrap().len(), 2);
 }
 
