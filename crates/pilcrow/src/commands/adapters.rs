@@ -350,7 +350,7 @@ pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyho
     }
     let mut exit = if failed { Outcome::Failed } else { Outcome::Done };
     for plan in &plans {
-        let version = plan.version.as_deref().unwrap_or("as the system has it");
+        let version = plan.version.as_deref().unwrap_or("(the system's version)");
         match installer
             .install(plan, &|progress| print_progress(request.json, &plan.name, &progress), &cancel)
             .await

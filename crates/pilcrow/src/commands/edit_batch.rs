@@ -145,7 +145,10 @@ fn apply(row: Row) -> Answer {
                 Err(refusal) => Answer::refused(refusal.reason, refusal.to_string()),
                 Ok(mut plan) => match plan.sections.pop() {
                     Some(section) => Answer::planned(section, notes),
-                    None => Answer::refused(Reason::InvalidPatch, "the patch has no section".into()),
+                    None => Answer::refused(
+                        Reason::InvalidPatch,
+                        "the patch has no section; begin one with `[PATH#TAG]`".into(),
+                    ),
                 },
             }
         }

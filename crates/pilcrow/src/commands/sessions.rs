@@ -71,7 +71,7 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
 
 /// The session and the prompt of `sessions resume`.
 ///
-/// One argument that is no id is a prompt for the newest session.
+/// One argument that is not an id is a prompt for the newest session.
 pub fn resumed(id: String, prompt: Option<String>) -> (String, Option<String>) {
     let is_id = id == NEWEST || id.chars().all(|character| character.is_ascii_hexdigit() || character == '-');
     if prompt.is_some() || is_id { (id, prompt) } else { (NEWEST.to_owned(), Some(id)) }
