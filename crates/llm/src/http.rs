@@ -366,7 +366,7 @@ impl Transport {
 
     /// Reads the answer according to its form.
     ///
-    /// The error states why it is no answer, or why it broke off.
+    /// The error states why it is not an answer, or why it broke off.
     async fn answer(
         &self,
         exchange: Exchange<'_>,

@@ -38,7 +38,7 @@ const WORDS: [&str; 30] = [
     "range of input length should be",
 ];
 
-/// Phrases of similar errors that are no overflow.
+/// Phrases of similar errors that are not an overflow.
 const NOT: [&str; 4] = ["rate limit", "too many requests", "throttling", "service unavailable"];
 
 /// Whether an error answer with this status and body reports an overflow.

@@ -191,7 +191,7 @@ mod tests {
             assert_eq!(parse_answer(kind, Some("Deny")), Answer::No { text: String::new() });
         }
         assert_eq!(parse_answer(QuestionKind::Write, Some("Session")), Answer::Session);
-        // A title of one question is no answer to another.
+        // A title of one question does not answer another.
         assert_eq!(parse_answer(QuestionKind::Trust, Some("Session")), Answer::Dismissed);
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_in_a_string_is_no_request() {
+    fn a_line_in_a_string_is_not_a_request() {
         check("python", "# ¶ one\nhelp = \"\"\"\n# ¶ rename a to b\n\"\"\"\n", &["one"]);
         check("rust", "// ¶ one\nconst A: &str = \"\n// ¶ two\n\";\n", &["one"]);
         check("javascriptreact", "const a = <b>\n  {/* ¶ one */}\n  // ¶ two\n</b>;\n", &["one"]);

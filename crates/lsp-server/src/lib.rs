@@ -278,10 +278,10 @@ impl Handler for Server {
             "pilcrow/test/hang" => Box::pin(std::future::pending()),
             #[cfg(debug_assertions)]
             "pilcrow/test/panic" if read()["later"] == true => {
-                Box::pin(async { panic!("as the test asked") })
+                Box::pin(async { panic!("requested by the test") })
             }
             #[cfg(debug_assertions)]
-            "pilcrow/test/panic" => panic!("as the test asked"),
+            "pilcrow/test/panic" => panic!("requested by the test"),
             #[cfg(debug_assertions)]
             "pilcrow/test/text" => {
                 let open = read()["uri"].as_str().and_then(|uri| connection.documents.get(uri));
@@ -430,7 +430,7 @@ async fn begin(connection: Arc<Connection>) {
             .request("client/registerCapability", &params, REQUEST_DEADLINE, &connection.ending)
             .await;
         if let Err(error) = result {
-            tracing::debug!(%error, "changes of settings are not notified");
+            tracing::debug!(%error, "cannot register for changes of settings");
         }
     }
     configure(connection, None).await;

@@ -54,7 +54,7 @@ pub enum StateError {
     #[error("neither PILCROW_HOME nor HOME is set to an absolute path; set one of them")]
     NoHome,
     /// A name that points outside the directory.
-    #[error("{name:?} is not a name inside our own directory")]
+    #[error("{name:?} is not the name of a file in Pilcrow's directory")]
     BadName { name: String },
     /// Another process holds the lock.
     #[error("{path} is locked by another process (waited {waited:?}); try again when that ends")]

@@ -1,6 +1,6 @@
 //! The development commands: install tools, run the demo and all tests, check rules, measure.
 //!
-//! They may write files and start processes, because they are no part of the product. They use
+//! They may write files and start processes, because they are not part of the product. They use
 //! Pilcrow only as an executable: no crate of the product is a dependency.
 
 #![expect(clippy::disallowed_methods, reason = "a development tool installs, unpacks and starts processes")]

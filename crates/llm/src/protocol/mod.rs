@@ -65,7 +65,7 @@ pub trait Protocol: Send + Sync {
 /// Reason why a request cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    #[error("the forced tool `{0}` is not among the request's tools")]
+    #[error("the forced tool `{0}` is not among the request's tools; add it or force another")]
     NoSuchTool(String),
     #[error(
         "the request has {have} tools, and the provider takes {most} at most;\n\

@@ -287,7 +287,7 @@ impl<'a> Finder<'a> {
         (ends && !self.is_list(*owner) && !wraps(self.language, *owner, target)).then_some(*owner)
     }
 
-    /// The end of the node, including blanks and comments after it that are no deeper.
+    /// The end of the node, including blanks and comments after it that are not deeper.
     fn end(&self, node: Node<'a>, start: usize) -> usize {
         let mut end = node.end_byte();
         loop {

@@ -1,6 +1,6 @@
 //! Places to cut a piece out of source code, by its lines alone, and open blocks.
 //!
-//! Indentation decides: a construct begins at a line that is no deeper than any other nearby. The
+//! Indentation decides: a construct begins at a line that is not deeper than any other nearby. The
 //! lines above it, each less deep than the one before, open the blocks around it.
 
 use std::ops::Range;
@@ -71,7 +71,7 @@ pub(crate) fn below(text: &str, start: usize, most: usize, reach: usize) -> Vec<
     lines
 }
 
-/// The starts of lines that begin a construct and are no deeper than any other.
+/// The starts of lines that begin a construct and are not deeper than any other.
 ///
 /// Returns the last of `lines` first; only those after a blank line, if there are any.
 pub(crate) fn candidates(language: Language, text: &str, lines: &[Line]) -> Vec<usize> {

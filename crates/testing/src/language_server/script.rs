@@ -30,7 +30,7 @@ pub struct Script {
     pub pid_file: Option<PathBuf>,
     /// Steps that run before the server reads.
     pub start: Vec<Step>,
-    /// Turns by method, of requests and notifications.
+    /// The scripted turns for each method of a request or notification.
     pub methods: HashMap<String, Vec<Vec<Step>>>,
     /// Whether the server ignores `exit` and the end of the input.
     pub stay: bool,

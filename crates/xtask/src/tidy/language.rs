@@ -141,7 +141,7 @@ fn prose_matches(path: &str, text: &str) -> usize {
     let is_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs");
     let tests = if is_test { Some(text) } else { text.find("#[cfg(test)]").map(|at| &text[at..]) };
     let Some(tests) = tests.filter(|_| path.ends_with(".rs")) else { return 0 };
-    // `!text.contains(…)` checks that something is absent, and the text of a file is no prose.
+    // `!text.contains(…)` checks that something is absent, and the text of a file is not prose.
     let is_prose = |receiver: &str| {
         !receiver.rsplit('(').next().unwrap_or(receiver).starts_with('!')
             && !FILE_TEXTS.iter().any(|text| receiver.contains(text))
