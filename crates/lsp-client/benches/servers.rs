@@ -383,7 +383,7 @@ async fn monorepo() {
     assert_eq!(pids.len(), 1, "one server handles all packages");
     // The first request starts the server.
     let shown = format!("{:.2} {:.2}", percentiles(first.split_off(1)).0, percentiles(again).0);
-    let meaning = "median of the first request about a file in each of 100 packages of one server, and of a second one about a closed file";
+    let meaning = "median of the first request in each of 100 packages of one server, and of the next one, about a closed file";
     row("monorepo, a package's questions (ms)", shown, "", meaning);
     rig.end().await;
 }
