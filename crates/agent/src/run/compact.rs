@@ -65,9 +65,10 @@ pub(crate) async fn on_overflow(cx: &RunCx, transcript: &mut Transcript) -> Resu
 
 const OVERFLOW: &str = "overflow";
 
-/// Compacts all but the newest messages; `wishes` state what the user wants in the summary.
+/// Compacts all but the newest messages.
 ///
-/// Returns false if there was nothing to compact, or the run was cancelled.
+/// `wishes` state what the user wants in the summary. Returns false if there was nothing to compact, or
+/// the run was cancelled.
 pub(crate) async fn compact(
     cx: &RunCx,
     transcript: &mut Transcript,
