@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::{ApplyError, TextEdit, normalize};
+use crate::TextEdit;
 
 /// The side to which a place sticks when text is inserted exactly there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,29 +89,6 @@ impl<'a> EditMap<'a> {
         let edit = self.edits.get(at).filter(|edit| edit.range.start < offset)?;
         Some((edit, edit.range.start.saturating_add_signed(self.shifts[at])))
     }
-}
-
-/// Rebases `edits` of the old text onto the text produced by `over`.
-///
-/// The inner error is the index of the first edit without a place there.
-///
-/// # Errors
-/// Outer: `over` does not fit `old` ([`ApplyError`]). Inner: an edit touches what `over` changed.
-pub fn map_edits(
-    old: &str,
-    edits: &[TextEdit],
-    over: &[TextEdit],
-) -> Result<Result<Vec<TextEdit>, usize>, ApplyError> {
-    let over = normalize(old, over)?;
-    let mapped = edits.iter().enumerate().map(|(index, edit)| {
-        let inside = |range: &Range<usize>| range.start < edit.range.start && edit.range.start < range.end;
-        if edit.range.is_empty() && over.iter().any(|change| inside(&change.range)) {
-            return Err(index);
-        }
-        let range = map_range(edit.range.clone(), &over).ok_or(index)?;
-        Ok(TextEdit::replace(range, edit.new_text.clone()))
-    });
-    Ok(mapped.collect())
 }
 
 #[cfg(test)]

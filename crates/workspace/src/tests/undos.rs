@@ -183,6 +183,20 @@ fn an_undo_without_effect_gives_the_reason() {
 }
 
 #[test]
+fn edits_within_one_later_change_give_one_reason() {
+    let fixture = Fixture::new(&[("a", "one\nb\ntwo\nc\nthree\n")]);
+    let document = fixture.workspace.document(&fixture.path("a")).unwrap();
+    let edits = text::diff_edits(&document.text, "x\nb\nx\nc\nx\n");
+    fixture.commit(vec![Operation::Edit { path: document.path, expected: document.version, edits }]).unwrap();
+    fixture.write("a", "new\nc\nx\n");
+    let plan = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
+    let reasons: Vec<&str> = plan.skipped.iter().map(|it| it.reason.as_str()).collect();
+    assert_eq!(reasons, ["line 1 changed since and is not reverted"]);
+    fixture.apply_undo(Ok(plan));
+    assert_eq!(fixture.text("a"), "new\nc\nthree\n");
+}
+
+#[test]
 fn a_move_is_not_undone_over_another_file() {
     let fixture = Fixture::new(&[("a", "one\n"), ("b", "two\n"), ("c", "three\n")]);
     fixture

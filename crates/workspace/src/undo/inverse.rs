@@ -245,7 +245,7 @@ fn merge(
     };
     let over = text::diff_edits(new, current);
     let index = LineIndex::new(current);
-    let mut edits = Vec::new();
+    let (mut edits, mut last) = (Vec::new(), None);
     // Both lists are in order, so each edit meets only the changes around it.
     let (mut first, mut shift) = (0, 0_isize);
     for edit in text::diff_edits(new, old) {
@@ -256,13 +256,19 @@ fn merge(
         let count = over[first..].iter().take_while(|change| change.range.start <= edit.range.end).count();
         let near = &over[first..first + count];
         let joined = near.iter().any(|change| are_joined(new, &edit, change));
-        match text::map_edits(new, std::slice::from_ref(&edit), near) {
-            Ok(Ok(mapped)) if !joined => edits.extend(mapped.into_iter().map(|edit| {
-                let Range { start, end } = edit.range;
+        match text::map_range(edit.range.clone(), near).filter(|_| !joined) {
+            Some(Range { start, end }) => {
                 let range = start.saturating_add_signed(shift)..end.saturating_add_signed(shift);
-                TextEdit::replace(range, edit.new_text)
-            })),
-            _ => skip(path, changed_lines(&index, &edit, near, shift)),
+                edits.push(TextEdit::replace(range, edit.new_text));
+            }
+            None => {
+                let reason = changed_lines(&index, &edit, near, shift);
+                // One change may touch many edits.
+                if last.as_ref() != Some(&reason) {
+                    skip(path, reason.clone());
+                }
+                last = Some(reason);
+            }
         }
     }
     match text::apply(current, &edits) {
