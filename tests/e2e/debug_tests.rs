@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox};
+use tests::{Batch, Sandbox, check_output};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -98,6 +99,43 @@ class TestSum(unittest.TestCase):
     def test_nothing_more(self):
         self.assertEqual(sum([]), 1)
 ";
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn the_planner_debugs_the_failing_test_of_a_file() {
+    let expected = "import pytest\n\n\n@pytest.mark.xfail\ndef test_later():\n    assert False\n\n\n";
+    let fine = "def test_fine():\n    with pytest.raises(KeyError):\n        {}['a']\n";
+    let mut sandbox = Sandbox::with(&[
+        ("test_cart.py", &format!("{expected}{fine}\n\n{PYTEST}")),
+        ("test_fine.py", &format!("{expected}{fine}")),
+    ]);
+    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
+    let lib = tools.join("lib/python-tests/lib");
+    let version =
+        std::fs::read_dir(&lib).expect("pytest is set up").flatten().next().expect("a version").path();
+    let packages = version.join("site-packages").display().to_string();
+    sandbox.variables.insert("PYTHONPATH".to_owned(), packages);
+    let debug = |file: &str| {
+        let prompt = format!("debug the failing test in {file}");
+        let ran = sandbox.run(&["run", "--yes", "--model", "planner", &prompt]).expect(0);
+        ran.stdout.lines().take(2).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    check_output(
+        &debug("test_cart.py"),
+        &expect![[r#"
+        test file test_cart.py (pytest) fails here
+        debug-2: file test_cart.py stopped: exception, assert 3 == 4
+    "#]],
+    );
+    check_output(
+        &debug("test_fine.py"),
+        &expect![[r#"
+        test file test_fine.py (pytest) passed: there was no failure to stop at
+        debug-1: file test_fine.py ended with exit code 0
+    "#]],
+    );
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]

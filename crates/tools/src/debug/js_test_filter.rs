@@ -45,7 +45,7 @@ struct Outer {
 }
 
 /// Arguments for a runner, and a note about tests they cannot distinguish.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub words: Vec<String>,
     pub note: Option<String>,

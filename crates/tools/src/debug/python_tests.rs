@@ -72,9 +72,10 @@ pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test
     let words = |words: &[&str]| -> Vec<String> { words.iter().map(|it| (*it).to_owned()).collect() };
     // With a star the pattern must match the whole name.
     let name = format!("*.{}", test.join("."));
+    let filter: &[&str] = if test.is_empty() { &[] } else { &["-k", &name] };
     if !is_module(&stem) {
         let relative = file.strip_prefix(project).unwrap_or(file.as_path()).display().to_string();
-        return Words { args: words(&["-f", "-v", &relative, "-k", &name]), path: None };
+        return Words { args: words(&[&["-f", "-v", &*relative], filter].concat()), path: None };
     }
     let in_package = |it: &&Path| it.join("__init__.py").is_file();
     let mut top = folder.as_path().ancestors().skip_while(in_package);
@@ -96,8 +97,8 @@ pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test
         }
     }
     let (folder, top) = (folder.to_string(), top.to_string());
-    let args = ["discover", "-f", "-v", "-s", &folder, "-t", &top, "-p", &file.file_name(), "-k", &name];
-    Words { args: words(&args), path: None }
+    let args = ["discover", "-f", "-v", "-s", &folder, "-t", &top, "-p", &file.file_name()];
+    Words { args: words(&[&args, filter].concat()), path: None }
 }
 
 /// Returns options that undo settings of pytest which conflict with a debugger.

@@ -15,7 +15,7 @@ use syntax::Language;
 
 use super::js_test_filter::{Chosen, Titles};
 use super::python_tests;
-use super::test_discovery::escaped;
+use super::test_discovery::{TestFile, escaped};
 use super::test_search::FoundTest;
 use crate::{Failure, ToolContext};
 
@@ -242,15 +242,16 @@ pub(super) fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Plans the run of a test. Blocks.
+/// Plans the run of a test, or of all tests of its file. Blocks.
 pub(super) fn run(context: &ToolContext, test: &FoundTest) -> Result<TestRun, Failure> {
     let root = context.workspace.root().clone();
     let text = context.workspace.document(&test.file)?.text;
     let directory = test.file.parent().unwrap_or_else(|| root.clone());
-    let known_as = vec![test.name.clone()];
+    let is_one = !test.name.is_empty();
+    let known_as: Vec<String> = is_one.then(|| test.name.clone()).into_iter().collect();
     let run = match test.language {
         Language::Python => {
-            let name: Vec<&str> = test.within.iter().chain([&test.name]).map(String::as_str).collect();
+            let name: Vec<&str> = test.within.iter().chain(&known_as).map(String::as_str).collect();
             // A project in a project is run from its own directory.
             let project = above(&directory, &root, python_tests::PROJECT).unwrap_or_else(|| root.clone());
             let start = Start::Program(test.file.clone());
@@ -261,10 +262,15 @@ pub(super) fn run(context: &ToolContext, test: &FoundTest) -> Result<TestRun, Fa
             } else {
                 let relative = test.file.strip_prefix(&project).unwrap_or(test.file.as_path());
                 let case = python_tests::case(&root, &directory, &test.case);
-                let node = format!("{}::{}{case}", relative.display(), name.join("::"));
+                let name: String = name.iter().map(|name| format!("::{name}")).collect();
+                let node = format!("{}{name}{case}", relative.display());
                 let options = python_tests::against_addopts(&root, &directory);
                 runner("pytest")?.start(start, project, &[("options", options), ("test", vec![node])])
             }
+        }
+        Language::Rust if !is_one => {
+            let message = "cannot run all tests of a Rust file under the debugger; give the `name` of one";
+            return Err(Failure::new(ErrorCode::Unsupported, message));
         }
         Language::Rust => {
             let package = above(&directory, &root, &["Cargo.toml"]).unwrap_or(root);
@@ -277,6 +283,13 @@ pub(super) fn run(context: &ToolContext, test: &FoundTest) -> Result<TestRun, Fa
             // The words for the test are known once it is built.
             let values = [("test", Vec::new()), ("directory", vec![package.to_string()])];
             runner("cargo")?.start(Start::Cargo(wanted), package, &values)
+        }
+        Language::Go if !is_one => {
+            let tests =
+                TestFile::parse(test.file.as_path(), &text).map(|file| file.items).unwrap_or_default();
+            let names: Vec<String> = tests.iter().map(|item| escaped(&item.name.render())).collect();
+            let start = Start::Program(directory.clone());
+            runner("go")?.start(start, directory, &[("test", vec![format!("^({})$", names.join("|"))])])
         }
         Language::Go => {
             let name = format!("{}{}", test.name, test.case);
@@ -298,7 +311,8 @@ fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath)
     let installed = |name: &str| above(directory, root, &[name]).map(|it| it.join(name));
     let known_as = test.titles.source.clone();
     let by = |runner: &'static Runner, script: AbsPath| {
-        let Chosen { words, note } = test.titles.name_filter();
+        let is_one = !test.name.is_empty();
+        let Chosen { words, note } = is_one.then(|| test.titles.name_filter()).unwrap_or_default();
         let values = [("file", vec![test.file.to_string()]), ("test", words)];
         let run = runner.start(Start::Program(script), package.clone(), &values);
         Ok(TestRun { variables: options(Vec::new()), known_as: known_as.clone(), note, ..run })
@@ -323,7 +337,8 @@ fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath)
         }
     }
     let run = runner("node")?.start(Start::Program(test.file.clone()), package, &[]);
-    Ok(TestRun { known_as, titles: Some(test.titles.clone()), ..run })
+    let titles = Some(test.titles.clone()).filter(|_| !test.name.is_empty());
+    Ok(TestRun { known_as, titles, variables: options(Vec::new()), ..run })
 }
 
 /// Whether the package's script `test` starts vitest.

@@ -1,4 +1,4 @@
-//! The action `test`: runs one test under the debugger up to its failure.
+//! The action `test`: runs a test, or those of a file, under the debugger up to the first failure.
 //!
 //! `runners` defines the start of a runner, the adapter's definition the stop at its failure.
 
@@ -302,7 +302,11 @@ impl Debug {
         let found = tokio::task::spawn_blocking(move || {
             let found = test_search::find(&context, name.as_deref(), file.as_deref(), line)?;
             let run = runners::run(&context, &found)?;
-            Ok::<_, Failure>((format!("{}{}", found.name, found.case), run))
+            let title = match found.name.as_str() {
+                "" => format!("file {}", context.display_path(&found.file)),
+                name => format!("{name}{}", found.case),
+            };
+            Ok::<_, Failure>((title, run))
         });
         let found = found.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
         let (title, mut run) = found?;

@@ -21,7 +21,7 @@ const SEARCH_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundTest {
     pub file: AbsPath,
-    /// Name without classes, modules or groups.
+    /// Name without classes, modules or groups; empty for all tests of the file.
     pub name: String,
     /// The requested case, such as `[2-x]` of pytest, `/two` of Go, `::case_2` of Rust.
     pub case: String,
@@ -47,7 +47,7 @@ pub(super) fn find(
     let file = file.map(str::to_owned).or(own);
     let Some(file) = file else {
         let Some(request) = request else {
-            return Err(super::needs("test", "name` or `file` and `line"));
+            return Err(super::needs("test", "name` or `file"));
         };
         let mut found = search(context, &request);
         if let Some(other) = request.of_cases().filter(|_| found.is_empty()) {
@@ -92,7 +92,17 @@ pub(super) fn find(
         }
         return one_of(found, &request.text, &file, "give its `line`");
     }
-    let line = line.ok_or_else(|| super::needs("test", "name` or `line"))?;
+    let Some(line) = line else {
+        return Ok(FoundTest {
+            file: path,
+            name: String::new(),
+            case: String::new(),
+            within: Vec::new(),
+            titles: Titles::default(),
+            language: tests.language,
+            expects_failure: tests.items.iter().any(|item| item.expects_failure),
+        });
+    };
     let item = tests.test_before(line).ok_or_else(|| {
         Failure::new(
             ErrorCode::NotFound,

@@ -51,6 +51,8 @@ pub enum Job {
         show: Option<String>,
     },
     /// `run test NAME [in FILE[:LINE]] under the debugger`
+    ///
+    /// A file alone means its first failing test: `debug the failing test in FILE`.
     Test { name: Option<String>, place: Place },
     /// `show values of EXPR at FILE:LINE [running FILE]`
     Probe {
@@ -107,6 +109,7 @@ check FILE
 fix all diagnostics [of KIND] [in FILE[:LINE]]
 debug FILE stopping at FILE:LINE [and show EXPR]
 run test NAME [in FILE[:LINE]] under the debugger
+debug the failing test in FILE
 show values of EXPR at FILE:LINE [running FILE]
 run the tests
 undo
@@ -377,6 +380,14 @@ impl Cursor<'_> {
     ///
     /// The expression extends to the end of the sentence.
     fn debug(&mut self) -> Option<Job> {
+        let start = self.at;
+        self.skip(&["the", "first", "failing", "failed"]);
+        if self.take(&["test", "tests"]) && !self.is_next("stopping") {
+            let name = if self.is_next("in") || self.is_next("of") { None } else { Some(self.name()?) };
+            let place = self.place()?;
+            return (name.is_some() || place.file.is_some()).then_some(Job::Test { name, place });
+        }
+        self.at = start;
         self.skip(&["the", "file", "program"]);
         let program = self.name()?;
         self.expect(&["stopping", "stop", "and"])?;
@@ -745,6 +756,10 @@ mod tests {
             test(Some("adds up"), place("src/a.test.js", None)),
         );
         check("run the test at a_test.go:12 under the debugger", test(None, place("a_test.go", Some(12))));
+        check("debug the failing test in a_test.py", test(None, place("a_test.py", None)));
+        check("debug test_total", None);
+        check("debug the test test_total in a.py", test(Some("test_total"), place("a.py", None)));
+        check("debug the failing test", None);
         check("run test test_total", None);
         check("run the test under the debugger", None);
         let probe = |expression: &str, program: Option<&str>| Job::Probe {

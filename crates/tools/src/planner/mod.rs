@@ -353,6 +353,9 @@ mod tests {
             "format the code in src/click/utils.py",
             "run the test suite",
             "undo my last change",
+            "debug the failing test in tests/test_a.py",
+            "debug the failing tests in tests/test_a.py:7",
+            "debug test test_b in tests/test_a.py",
             // Not understood.
             "rename make_str to",
             "where is the bug?",
@@ -361,6 +364,7 @@ mod tests {
             "what is the best way to test this?",
             "explain the architecture",
             "check this",
+            "debug the failing test",
         ]
         .map(|prompt| {
             let call = grammar::parse(prompt).map(|job| call(&job));
@@ -418,6 +422,12 @@ mod tests {
                 bash {"command":"if [ -f Cargo.toml ]; then cargo test; elif [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; else python3 -m pytest; fi","timeout":600}
             undo my last change
                 undo {}
+            debug the failing test in tests/test_a.py
+                debug {"action":"test","file":"tests/test_a.py"}
+            debug the failing tests in tests/test_a.py:7
+                debug {"action":"test","file":"tests/test_a.py","line":7}
+            debug test test_b in tests/test_a.py
+                debug {"action":"test","file":"tests/test_a.py","name":"test_b"}
             rename make_str to
                 -
             where is the bug?
@@ -431,6 +441,8 @@ mod tests {
             explain the architecture
                 -
             check this
+                -
+            debug the failing test
                 -
         "#]].assert_eq(&said.concat());
     }
