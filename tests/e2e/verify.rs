@@ -2,6 +2,8 @@
 //!
 //! These files use the changed names and are not open.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use expect_test::expect;
@@ -25,6 +27,17 @@ fn script(diagnostics: Value) -> Value {
         "textDocument/documentSymbol": [[{"result": []}]],
         "textDocument/diagnostic": diagnostics,
     }})
+}
+
+/// The answer to a rename: the name at each file, line and columns below `root`.
+fn renamed(root: &str, name: &str, places: &[(&str, u32, Range<u32>)]) -> Value {
+    let mut changes: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for (file, line, columns) in places {
+        let [start, end] = [columns.start, columns.end].map(|it| json!({"line": line, "character": it}));
+        let edit = json!({"range": {"start": start, "end": end}, "newText": name});
+        changes.entry(format!("{root}/{file}")).or_default().push(edit);
+    }
+    json!([[{"result": {"changes": changes}}]])
 }
 
 #[test]
@@ -284,10 +297,8 @@ fn a_linter_alone_gives_no_verdict() {
 #[test]
 fn a_one_shot_edit_with_new_errors_exits_with_1() {
     let mut sandbox = Sandbox::with(&[("a.py", "one = 1\n")]);
-    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 3}});
-    let changes = json!({"changes": {"${root}/a.py": [{"range": range, "newText": "two"}]}});
     let mut script = script(json!([[full(&[])], [{"delay_ms": 1000}, full(&["two is bad"])]]));
-    script["methods"]["textDocument/rename"] = json!([[{"result": changes}]]);
+    script["methods"]["textDocument/rename"] = renamed("${root}", "two", &[("a.py", 0, 0..3)]);
     Scripted::install(&mut sandbox, &[script]);
     let ask = json!({"action": "rename", "file": "a.py", "line": 1, "symbol": "one", "new_name": "two"});
     let ran = sandbox.run(&["tool", "--yes", "lsp", &ask.to_string()]);
@@ -316,17 +327,9 @@ fn a_one_shot_edit_with_new_errors_exits_with_1() {
 fn a_one_shot_rename_starts_the_servers_of_its_files() {
     let (mut sandbox, scripted) = two_packages();
     let project = format!("file://{}", sandbox.project().display());
-    let edit = |line: u32, start: u32| {
-        let range = json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": start + 5}});
-        json!([{"range": range, "newText": "hail"}])
-    };
     let mut script = about();
-    let changes = json!({
-        format!("{project}/lib/a.py"): edit(0, 4),
-        format!("{project}/lib/user.py"): edit(0, 0),
-        format!("{project}/app/main.py"): edit(0, 0),
-    });
-    script["methods"]["textDocument/rename"] = json!([[{"result": {"changes": changes}}]]);
+    let places = [("app/main.py", 0, 0..5), ("lib/a.py", 0, 4..9), ("lib/user.py", 0, 0..5)];
+    script["methods"]["textDocument/rename"] = renamed(&project, "hail", &places);
     drop(scripted);
     let scripted = Scripted::install(&mut sandbox, &[script]);
     let run = |args: &[&str]| {
@@ -600,12 +603,11 @@ fn an_error_naming_a_renamed_symbol_is_unchanged() {
     let range = |line: u32, from: u32, to: u32| json!({"start": {"line": line, "character": from}, "end": {"line": line, "character": to}});
     let item = |to: u32, name: &str| json!([{"range": range(1, 0, to), "severity": 1, "code": "E1", "message": format!("{name} takes no argument")}]);
     let full = |items: Value| json!([{"result": {"kind": "full", "items": items}}]);
-    let edits =
-        json!([{"range": range(0, 4, 8), "newText": "twirl"}, {"range": range(1, 0, 4), "newText": "twirl"}]);
+    let places = [("a.py", 0, 4..8), ("a.py", 1, 0..4)];
     let place = range(0, 4, 8);
     let script = json!({"methods": {
         "textDocument/documentSymbol": [[{"result": [{"name": "spin", "kind": 12, "range": place, "selectionRange": place}]}]],
-        "textDocument/rename": [[{"result": {"changes": {"${root}/a.py": edits}}}]],
+        "textDocument/rename": renamed("${root}", "twirl", &places),
         "textDocument/diagnostic": [full(item(7, "spin")), full(item(8, "twirl"))],
     }});
     Scripted::install(&mut sandbox, &[script]);
