@@ -66,7 +66,8 @@ impl Screen {
 
 /// Renders a result with this text and these details; a `screen` is a terminal.
 pub fn render(text: &str, details: &Value, screen: Option<Screen>) -> Rendered {
-    if let Some(rows) = result_places(details).filter(|_| !is_partial(text, details)) {
+    // The text of an incomplete list of symbols says what is missing.
+    if let Some(rows) = result_places(details).filter(|_| details["partial"] != true) {
         let heading = |(at, line): &(usize, &str)| *at == 0 || line.starts_with("note: ");
         let notes: Vec<&str> = text.lines().enumerate().take_while(heading).map(|(_, line)| line).collect();
         let plain = Screen { width: usize::MAX, color: false };
@@ -81,15 +82,6 @@ pub fn render(text: &str, details: &Value, screen: Option<Screen>) -> Rendered {
         lines.push_str(&colored_diff(diff, screen));
     }
     Rendered { notes: String::new(), lines }
-}
-
-/// Whether the text says that its list of symbols is incomplete.
-///
-/// The text is then shown whole.
-fn is_partial(text: &str, details: &Value) -> bool {
-    const STARTS: &[&str] = &["not searched: ", "skipped: ", "the list of files", "… and"];
-    let says = |line: &str| STARTS.iter().any(|start| line.starts_with(start));
-    details["symbols"].is_array() && text.lines().any(says)
 }
 
 /// Renders a place as one line.
@@ -304,7 +296,7 @@ mod tests {
         assert_eq!(render(text, &json!({ "diagnostics": [] }), None).lines, text.trim_end());
         let text =
             "symbols like `a`: none found (ruff)\nnot searched: 1 file, because ty does not run (a.py)\n";
-        assert_eq!(render(text, &json!({ "symbols": [] }), None).lines, text.trim_end());
+        assert_eq!(render(text, &json!({ "symbols": [], "partial": true }), None).lines, text.trim_end());
     }
 
     #[test]

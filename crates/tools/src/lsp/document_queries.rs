@@ -57,21 +57,20 @@ impl ActionGroup for DocumentAction {
 async fn symbols(call: &Call<'_>, place: &Place, query: Option<&str>) -> Result<ToolResult, Failure> {
     let Call { context, cx, request, .. } = call;
     let query = query.or(place.symbol.as_deref());
-    let (text, list, server) = match (&place.file, query) {
+    let (found, server) = match (&place.file, query) {
         (Some(file), query) => {
             let document = context.document(file)?;
             let answer = context.servers.symbols(&document, request).await?;
-            let (text, list) = report::symbols(context, &document, &answer, query);
-            (text, list, answer.server)
+            (report::symbols(context, &document, &answer, query), answer.server)
         }
         (None, Some(query)) if !query.trim().is_empty() => {
             let answer = context.servers.workspace_symbols(query, None, request).await?;
-            let (text, list) = report::found_symbols(context, query, &answer, cx);
-            (text, list, answer.server)
+            (report::found_symbols(context, query, &answer, cx), answer.server)
         }
         _ => return Err(needs("symbols", "file` or `query")),
     };
-    Ok(ToolResult::text(text).with_details(json!({ "symbols": list, "server": server })))
+    let details = json!({ "symbols": found.list, "server": server, "partial": found.is_partial });
+    Ok(ToolResult::text(found.text).with_details(details))
 }
 
 /// Lists the reads and writes of a symbol in its file.

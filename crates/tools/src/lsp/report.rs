@@ -78,12 +78,20 @@ pub(super) fn locations(context: &ToolContext, places: &[Location], cx: &ToolCx)
     out
 }
 
+/// Symbols as text for the model and as data for programs.
+pub(super) struct FoundSymbols {
+    pub text: String,
+    pub list: Vec<Value>,
+    /// Whether the text lists fewer symbols than there may be, and says so.
+    pub is_partial: bool,
+}
+
 pub(super) fn symbols(
     context: &ToolContext,
     document: &Document,
     answer: &Answer<Vec<Symbol>>,
     query: Option<&str>,
-) -> (String, Vec<Value>) {
+) -> FoundSymbols {
     let index = LineIndex::new(&document.text);
     let query = query.map(str::to_lowercase);
     let mut rows = Vec::new();
@@ -109,7 +117,7 @@ pub(super) fn symbols(
         .iter()
         .map(|(line, _, symbol)| json!({ "path": symbol.path, "kind": symbol.kind, "file": file, "line": line }))
         .collect();
-    (out, list)
+    FoundSymbols { text: out, list, is_partial: rows.len() > MAX_SYMBOLS }
 }
 
 /// Renders symbols of the workspace that match a query.
@@ -121,7 +129,7 @@ pub(super) fn found_symbols(
     query: &str,
     answer: &Answer<WorkspaceSymbols>,
     cx: &ToolCx,
-) -> (String, Vec<Value>) {
+) -> FoundSymbols {
     let root = context.workspace.root();
     let found = &answer.value.symbols;
     let symbols: Vec<&Symbol> = found.iter().filter(|it| it.file.starts_with(root)).collect();
@@ -140,11 +148,13 @@ pub(super) fn found_symbols(
     if symbols.len() > MAX_SYMBOLS {
         out.push_str(&format!("… and {} more; narrow it with `query`\n", symbols.len() - MAX_SYMBOLS));
     }
+    let mut is_partial = symbols.len() > MAX_SYMBOLS || answer.value.is_cut;
     for it in &answer.value.unasked {
         let files: Vec<AbsPath> = it.files.iter().filter(|path| may_read(path, cx)).cloned().collect();
         if files.is_empty() {
             continue;
         }
+        is_partial = true;
         let (count, names, servers) =
             (counted(files.len(), "file"), named(context, &files), it.servers.join(" or "));
         out.push_str(&match it.why {
@@ -164,7 +174,7 @@ pub(super) fn found_symbols(
         );
     }
     let row = |it: &&Symbol| json!({ "path": it.path, "kind": it.kind, "file": context.display_path(&it.file), "line": it.line });
-    (out, symbols.iter().take(MAX_SYMBOLS).map(row).collect())
+    FoundSymbols { text: out, list: symbols.iter().take(MAX_SYMBOLS).map(row).collect(), is_partial }
 }
 
 fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Symbol, usize)) {
