@@ -1,6 +1,6 @@
-//! Time that a session adds to the debug adapter's own, and that the hub adds to each message.
+//! How a session's time and memory grow with output and variables, and what the hub adds to a message.
 //!
-//! Started by `cargo xtask bench dap`. Prints figures with meaning and aim, and never fails. The
+//! Started by `cargo xtask bench hub`. Prints figures with meaning and aim, and never fails. The
 //! adapter is scripted, so that its own time is small and constant.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
@@ -31,7 +31,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Frame, Framing, Limits, MessageCodec};
 
-const STEPS: usize = 1000;
 const VARIABLES: usize = 10_000;
 const LINES: usize = 100_000;
 const MESSAGES: usize = 2000;
@@ -41,8 +40,6 @@ fn main() {
     println!("{:<42} {:>12}  {:<12} meaning", "figure", "value", "aim");
     runtime.block_on(async {
         output().await;
-        launch().await;
-        steps().await;
         variables().await;
         hub().await;
     });
@@ -119,13 +116,6 @@ fn stops() -> Script {
     Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
 }
 
-async fn snapshot(session: &Session) {
-    session.wait_for_stop(&clock()).await.unwrap();
-    let (frames, _) = session.stack(None, 0, 50, &clock()).await.unwrap();
-    let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
-    session.variables(scopes[0].variables, &Page { count: 41, ..Page::default() }, &clock()).await.unwrap();
-}
-
 /// The adapter with its program running, and a minimal client.
 async fn alone(bench: &Bench) -> (Child, Wire<ChildStdout, ChildStdin>) {
     let mut child = tokio::process::Command::new(executable())
@@ -142,59 +132,6 @@ async fn alone(bench: &Bench) -> (Child, Wire<ChildStdout, ChildStdin>) {
     wire.ask("setExceptionBreakpoints", json!({"filters": ["uncaught"]})).await;
     wire.ask("configurationDone", Value::Null).await;
     (child, wire)
-}
-
-/// Measures the same messages without a session.
-async fn bare(bench: &Bench) -> Duration {
-    let begin = Instant::now();
-    let (mut child, mut wire) = alone(bench).await;
-    wire.ask("stackTrace", json!({"threadId": 1})).await;
-    wire.ask("scopes", json!({"frameId": 1000})).await;
-    wire.ask("variables", json!({"variablesReference": 1})).await;
-    let time = begin.elapsed();
-    child.kill().await.unwrap();
-    time
-}
-
-async fn launch() {
-    let bench = Bench::new(&stops());
-    let (mut ours, mut own) = (Vec::new(), Vec::new());
-    for _ in 0..20 {
-        own.push(bare(&bench).await);
-        let begin = Instant::now();
-        let session = bench.start().await;
-        snapshot(&session).await;
-        ours.push(begin.elapsed());
-        session.terminate(&clock()).await;
-    }
-    let (ours, own) = (median(ours), median(own));
-    row(
-        "launch to snapshot, the adapter alone",
-        milliseconds(own),
-        "",
-        "its start and 7 requests, median of 20",
-    );
-    let added = milliseconds(ours.saturating_sub(own));
-    row("launch to snapshot, added", added, "5 ms", "by session, guard and hub");
-}
-
-async fn steps() {
-    let bench = Bench::new(&stops());
-    let session = bench.start().await;
-    snapshot(&session).await;
-    let mut times = Vec::new();
-    for _ in 0..STEPS {
-        let begin = Instant::now();
-        session.run("next", None, &clock()).await.unwrap();
-        snapshot(&session).await;
-        times.push(begin.elapsed());
-    }
-    session.terminate(&clock()).await;
-    let tenth = |at: usize| median(times[at * STEPS / 10..(at + 1) * STEPS / 10].to_vec());
-    row("1,000 steps, each with its snapshot", milliseconds(median(times.clone())), "", "one step, median");
-    let growth = tenth(9).as_secs_f64() / tenth(0).as_secs_f64();
-    // The figures are medians: a few steps on a busy machine would outweigh a tenth of them.
-    row("1,000 steps, last tenth over the first", format!("{growth:.2}"), "linear: 1", "medians of a step");
 }
 
 async fn variables() {

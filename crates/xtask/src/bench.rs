@@ -21,17 +21,17 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// Areas to measure from outside the executable.
 const EXECUTABLE: [&str; 6] = ["startup", "size", "references", "commit", "editor", "search"];
-/// Areas that take minutes and need installed servers.
+/// Areas that take minutes and need installed servers or debug adapters.
 ///
 /// Measured by name alone.
-const SLOW: [&str; 2] = ["projects", "sizes"];
+const SLOW: [&str; 3] = ["projects", "dap", "sizes"];
 /// The area of claims about renames, measured by name alone.
 const VERDICTS: &str = "verdicts";
 /// Areas to measure in process: area, package, benches.
 const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
     ("hashline", "hashline", &["edits", "line_checks"]),
     ("lsp", "lsp-client", &["servers"]),
-    ("dap", "dap-client", &["sessions"]),
+    ("hub", "dap-client", &["sessions"]),
     ("agent", "agent", &["agent"]),
     ("llm", "llm", &["streams"]),
 ];
@@ -40,9 +40,9 @@ const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Area to measure; default: those of the executable (startup to search).
-    /// One of startup, size, references, commit, editor, search, hashline, lsp, dap, agent, llm, or all;
-    /// or, as it takes minutes: projects (a bare client beside Pilcrow), sizes (every tool on large texts),
-    /// or verdicts (what renames claim, and what the compiler says)
+    /// One of startup, size, references, commit, editor, search, hashline, lsp, hub, agent, llm, or all;
+    /// or, as it takes minutes: projects and dap (a bare client beside Pilcrow, with servers and with debug adapters),
+    /// sizes (every tool on large texts), or verdicts (what renames claim, and what the compiler says)
     #[arg(value_parser = parse_area)]
     area: Option<String>,
     /// Measure the dev build: it builds faster, but its figures are not a release's

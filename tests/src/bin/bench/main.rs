@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, reason = "its result is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]
 
+mod debuggers;
 mod projects;
 mod raw_client;
 mod search;
@@ -57,6 +58,7 @@ fn main() {
     }
     // These take minutes and need installed servers.
     match area.as_deref() {
+        Some("dap") => debuggers::debuggers(),
         Some("projects") => projects::projects(),
         Some("sizes") => sizes::sizes(),
         _ => {}
