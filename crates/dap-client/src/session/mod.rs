@@ -524,6 +524,21 @@ impl Session {
         Ok(self.state())
     }
 
+    /// Waits for the output that a stopped program wrote before its stop.
+    ///
+    /// # Errors
+    /// [`DapError::Cancelled`].
+    pub async fn wait_for_stop_output(&self, clock: &Clock) -> Result<(), DapError> {
+        if !self.is_stopped() {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(DapError::Cancelled),
+            () = self.wait_for_output(clock.until.min(Instant::now() + deadlines::PROGRAM_OUTPUT)) => Ok(()),
+        }
+    }
+
     /// Waits until `until` for the output that the program wrote before now.
     ///
     /// Waits only if the adapter supports an output fence.

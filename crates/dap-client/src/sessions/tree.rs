@@ -142,6 +142,7 @@ impl Sessions {
 
     /// Waits until `session` or another of its tree is stopped.
     ///
+    /// Waits also for the output that the program wrote before the stop.
     /// Also ends when the program ends, the user takes control of one, or the deadline passes.
     /// Returns the session concerned.
     ///
@@ -153,6 +154,17 @@ impl Sessions {
         session: &Arc<Session>,
         clock: &Clock,
     ) -> Result<Arc<Session>, DapError> {
+        let found = self.find_stop(session, clock).await?;
+        found.wait_for_stop_output(clock).await?;
+        Ok(found)
+    }
+
+    /// Waits as [`Self::wait_for_stop`] does, but not for the output.
+    ///
+    /// # Errors
+    ///
+    /// [`DapError::Cancelled`].
+    pub async fn find_stop(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>, DapError> {
         let root = self.root_of(session);
         let before: Vec<(String, Stop, u64)> = self.stops(&root, session);
         let mut changes = self.change_signal().subscribe();
@@ -190,14 +202,6 @@ impl Sessions {
         };
         let Some(found) = found else { return Ok(self.focus(&root)) };
         found.wait_for_focus(clock.until.min(Instant::now() + FOCUS_TIMEOUT)).await;
-        if found.is_stopped() {
-            let until = clock.until.min(Instant::now() + deadlines::PROGRAM_OUTPUT);
-            tokio::select! {
-                biased;
-                () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
-                () = found.wait_for_output(until) => {}
-            }
-        }
         if found.is_terminated() {
             // The last output and the exit code may follow `terminated`.
             let last = Clock::new(deadlines::DEBUG_SESSION, &clock.cancel);

@@ -2,7 +2,7 @@
 //!
 //! All parts are bounded; the text names the action that shows the rest.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use dap_client::{
 use policy::ErrorCode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use workspace::Document;
 
 use super::{Answer, Cx, Debug};
 use crate::{Failure, ToolContext, counted, display};
@@ -116,7 +117,7 @@ impl Debug {
     async fn render_current(&self, session: &Arc<Session>, cx: Cx<'_>) -> Answer {
         let requested = session;
         let earlier = self.stops(requested);
-        let session = &self.context.debug.wait_for_stop(requested, cx.clock).await?;
+        let session = &self.context.debug.find_stop(requested, cx.clock).await?;
         self.context.debug.show(session, &cx.starter);
         let state = session.state();
         let before = self.last_snapshots.lock().get(&session.id).cloned();
@@ -130,8 +131,11 @@ impl Debug {
         match &state {
             State::Stopped(stop) => {
                 let time = Clock::new(Duration::from_secs(10), &cx.cancel);
-                let (stopped, data) =
-                    self.render_stop(session, stop, &before, &mut current, Cx { clock: &time, ..cx }).await?;
+                let shown = self.render_stop(session, stop, &before, &mut current, Cx { clock: &time, ..cx });
+                // Reading the stop takes as long as the last output takes to arrive.
+                let (written, shown) = tokio::join!(session.wait_for_stop_output(cx.clock), shown);
+                written?;
+                let (stopped, data) = shown?;
                 text.push_str(&stopped);
                 super::inspect::merge(&mut details, data);
             }
@@ -283,7 +287,9 @@ impl Debug {
         if top.id != at.id {
             text.push_str(&format!("stopped in {} (frame {})\n", label(context, top), top.id));
         }
-        text.push_str(&format!("in {}\n{}", label(context, at), source(context, at, cx)));
+        let readable = at.path.as_ref().filter(|path| cx.policy().is_some_and(|it| it.may_read(path)));
+        let document = readable.and_then(|path| context.workspace.document(path).ok());
+        text.push_str(&format!("in {}\n{}", label(context, at), source(context, document.as_ref(), at)));
         if let Some(nearest) = own.first().filter(|_| !is_own(context, at)) {
             let nearest = format!("{} (frame {})", label(context, nearest), nearest.id);
             text.push_str(&format!("nearest frame in the project: {nearest}\n"));
@@ -291,7 +297,10 @@ impl Debug {
         // A breakpoint outside the project is one on a function that failures call.
         let elsewhere = stop.reason == "breakpoint" && top.id != at.id;
         if elsewhere || FAILURES.contains(&stop.reason.as_str()) {
-            let values = values(context, session, at, cx).await;
+            let values = match &document {
+                Some(document) => values(session, document, at, cx).await,
+                None => Vec::new(),
+            };
             if !values.is_empty() {
                 text.push_str("values in this statement:\n");
                 values.iter().for_each(|it| text.push_str(&format!("  {}\n", variable(it))));
@@ -324,7 +333,7 @@ impl Debug {
         data["stopped_in"] = frame_data(context, top);
 
         let (mut locals, more, notes) = locals(session, at, cx.clock).await?;
-        let undeclared = remove_undeclared(context, session, at, &mut locals);
+        let undeclared = remove_undeclared(session, document.as_ref(), at, &mut locals);
         // In a deeper stack the call of a frame is unknown.
         let depth = frames.iter().position(|it| it.id == at.id).and_then(|above| all.checked_sub(above));
         current.call = depth.filter(|_| frames.len() < FRAMES as usize).map(|depth| Call {
@@ -362,23 +371,32 @@ impl Debug {
 ///
 /// Their values are undefined. A name that also occurs earlier in the file is kept.
 fn remove_undeclared(
-    context: &ToolContext,
     session: &Session,
+    document: Option<&Document>,
     at: &Frame,
     locals: &mut Vec<Variable>,
 ) -> Vec<String> {
-    let text = at.path.as_ref().filter(|_| session.adapter.quirks.locals_before_declaration);
-    let Some(document) = text.and_then(|path| context.workspace.document(path).ok()) else {
+    let Some(document) = document.filter(|_| session.adapter.quirks.locals_before_declaration) else {
         return Vec::new();
     };
-    let names = |line: &str| -> Vec<String> {
-        line.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
-    };
     let before = usize::try_from(at.line).unwrap_or(usize::MAX).saturating_sub(1);
-    let earlier: HashSet<String> = document.text.lines().take(before).flat_map(names).collect();
-    let later: HashSet<String> = document.text.lines().skip(before).flat_map(names).collect();
-    let is_undeclared = |it: &mut Variable| later.contains(&it.name) && !earlier.contains(&it.name);
+    let start = document.text.split_inclusive('\n').take(before).map(str::len).sum();
+    let (earlier, later) = document.text.split_at(start);
+    // The nearest lines have most of the names, and a file can be long.
+    let is_undeclared = |it: &mut Variable| {
+        !has_word(earlier.rmatch_indices(&it.name), earlier) && has_word(later.match_indices(&it.name), later)
+    };
     locals.extract_if(.., is_undeclared).map(|it| it.name).collect()
+}
+
+/// Whether one of the matches is a whole word of the text.
+fn has_word<'a>(mut matches: impl Iterator<Item = (usize, &'a str)>, text: &str) -> bool {
+    let is_part = |it: Option<char>| it.is_some_and(|it| it.is_alphanumeric() || it == '_');
+    matches.any(|(start, it)| {
+        !it.is_empty()
+            && !is_part(text[..start].chars().next_back())
+            && !is_part(text[start + it.len()..].chars().next())
+    })
 }
 
 /// Whether a stop that the adapter calls a breakpoint is an exception or a panic.
@@ -393,11 +411,7 @@ fn is_throw(session: &Session, stop: &Stop, top: &Frame) -> bool {
 /// Evaluates the side-effect-free expressions of the current statement.
 ///
 /// Omits those that fail.
-async fn values(context: &ToolContext, session: &Session, at: &Frame, cx: Cx<'_>) -> Vec<Variable> {
-    let readable = at.path.as_ref().filter(|path| cx.policy().is_some_and(|policy| policy.may_read(path)));
-    let Some(document) = readable.and_then(|path| context.workspace.document(path).ok()) else {
-        return Vec::new();
-    };
+async fn values(session: &Session, document: &Document, at: &Frame, cx: Cx<'_>) -> Vec<Variable> {
     let mut found = Vec::new();
     for it in super::values::expressions(&super::values::statement(&document.text, at.line)) {
         if super::side_effects::is_side_effect_free(&it, &session.adapter)
@@ -563,13 +577,9 @@ async fn locals(
 
 /// Renders the lines around the next line, in the form that `edit` takes.
 ///
-/// Empty if the policy does not let them be read.
-fn source(context: &ToolContext, frame: &Frame, cx: Cx<'_>) -> String {
-    let Some(path) = frame.path.as_ref().filter(|_| frame.line > 0) else { return String::new() };
-    if !cx.policy().is_some_and(|policy| policy.may_read(path)) {
-        return String::new();
-    }
-    let Ok(document) = context.workspace.document(path) else { return String::new() };
+/// Empty if the file cannot be read.
+fn source(context: &ToolContext, document: Option<&Document>, frame: &Frame) -> String {
+    let Some(document) = document.filter(|_| frame.line > 0) else { return String::new() };
     let last = display::line_count(&document.text) as u64;
     if frame.line > last {
         return format!("  line {} does not exist in the current file; build again\n", frame.line);
@@ -577,7 +587,7 @@ fn source(context: &ToolContext, frame: &Frame, cx: Cx<'_>) -> String {
     let from = frame.line.saturating_sub(AROUND).max(1);
     let rows: Vec<usize> =
         (from..=(frame.line + AROUND).min(last)).filter_map(|it| usize::try_from(it).ok()).collect();
-    let mut text = display::render_lines(context, &document, &rows);
+    let mut text = display::render_lines(context, document, &rows);
     if !text.ends_with('\n') {
         text.push('\n');
     }
