@@ -13,6 +13,7 @@ mod context;
 mod conversations;
 mod crash;
 mod debug;
+mod debug_actions;
 mod debug_breakpoints;
 mod debug_cleanup;
 mod debug_limits;

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.debuggers {
         let only = ["test", "--package", "tests", "--test", "e2e", "debug_real::"];
-        let only = with_arguments(&only, &args.cargo_test, slow);
+        let only = with_arguments(&only, &args.cargo_test, &[slow, &["debug_actions::"]].concat());
         cargo(&tools, Some(&results), &mut steps, "debug adapters", &only)?;
         return steps.run("results of debug adapters", || Ok(((), results.of_debuggers(args.update)?)));
     }

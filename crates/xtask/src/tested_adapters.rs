@@ -30,6 +30,8 @@ pub(crate) struct Kind {
     definitions: &'static str,
     /// The columns, in order; any other in a result is an error.
     checks: &'static [&'static str],
+    /// The schema that lists a tool's actions, for a table of them.
+    schema: Option<&'static str>,
 }
 
 pub(crate) const SERVERS: Kind = Kind {
@@ -50,6 +52,7 @@ pub(crate) const SERVERS: Kind = Kind {
         "rename file",
         "format",
     ],
+    schema: None,
 };
 
 pub(crate) const DEBUGGERS: Kind = Kind {
@@ -71,6 +74,7 @@ pub(crate) const DEBUGGERS: Kind = Kind {
         "restart",
         "end",
     ],
+    schema: Some("crates/tools/src/debug/parameters.json"),
 };
 
 /// The test result of one server.
@@ -80,7 +84,18 @@ pub(crate) struct TestResult {
     /// The variant, if one was tested with several: a language.
     with: Option<String>,
     version: String,
+    #[serde(default)]
     passed: BTreeMap<String, bool>,
+    /// Whether an action of the tool works; the others were refused.
+    #[serde(default)]
+    actions: BTreeMap<String, bool>,
+}
+
+impl TestResult {
+    fn title(&self) -> String {
+        let with = self.with.as_ref().map(|with| format!(" ({with})")).unwrap_or_default();
+        format!("{}{with}", self.server)
+    }
 }
 
 /// The part of a definition that the page needs.
@@ -115,7 +130,8 @@ pub(crate) fn check(kind: &Kind, results: &Path, update: bool) -> Result<String>
     }
     let page_path = root.join(page_name);
     let page = fs::read_to_string(&page_path).with_context(|| format!("cannot read {page_name}"))?;
-    let fresh = with_table(&page, &table(kind, &passed, &definitions)).context(page_name)?;
+    let table = table(kind, &passed, &definitions) + &actions(kind, &passed)?;
+    let fresh = with_table(&page, &table).context(page_name)?;
     println!("{}", matrix(kind, &passed));
     if update {
         fs::write(&page_path, fresh).with_context(|| format!("cannot write {page_name}"))?;
@@ -150,7 +166,7 @@ pub(crate) fn check(kind: &Kind, results: &Path, update: bool) -> Result<String>
 }
 
 fn read_results(kind: &Kind, directory: &Path) -> Result<Vec<TestResult>> {
-    let mut passed = Vec::new();
+    let mut passed: Vec<TestResult> = Vec::new();
     for entry in fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))? {
         let path = entry?.path();
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -158,7 +174,14 @@ fn read_results(kind: &Kind, directory: &Path) -> Result<Vec<TestResult>> {
         if let Some(odd) = result.passed.keys().find(|check| !kind.checks.contains(&check.as_str())) {
             bail!("{}: no column is named {odd:?}", path.display());
         }
-        passed.push(result);
+        // Several tests of one program each leave a part.
+        match passed.iter_mut().find(|it| (&it.server, &it.with) == (&result.server, &result.with)) {
+            Some(known) => {
+                known.passed.extend(result.passed);
+                known.actions.extend(result.actions);
+            }
+            None => passed.push(result),
+        }
     }
     passed.sort_by(|a, b| (&a.server, &a.with).cmp(&(&b.server, &b.with)));
     Ok(passed)
@@ -195,8 +218,7 @@ fn matrix(kind: &Kind, passed: &[TestResult]) -> String {
             Some(false) | None => "–",
         });
         let cells: Vec<&str> = cells.collect();
-        let with = result.with.as_ref().map(|with| format!(" ({with})")).unwrap_or_default();
-        out.push_str(&format!("| {}{with} | {} | {} |\n", result.server, result.version, cells.join(" | ")));
+        out.push_str(&format!("| {} | {} | {} |\n", result.title(), result.version, cells.join(" | ")));
     }
     out
 }
@@ -213,6 +235,36 @@ fn table(kind: &Kind, passed: &[TestResult], definitions: &[Definition]) -> Stri
         }
     }
     out
+}
+
+/// The names of a tool's actions, from its schema.
+fn action_names(schema: &str) -> Result<Vec<String>> {
+    let text =
+        fs::read_to_string(tidy::root().join(schema)).with_context(|| format!("cannot read {schema}"))?;
+    let schema: serde_json::Value = serde_json::from_str(&text)?;
+    Ok(serde_json::from_value(schema["properties"]["action"]["enum"].clone())?)
+}
+
+/// A row for each action.
+///
+/// `✓` works, `–` is refused, and an empty cell was not tested.
+fn actions(kind: &Kind, passed: &[TestResult]) -> Result<String> {
+    let Some(schema) = kind.schema else { return Ok(String::new()) };
+    let columns: Vec<String> = passed.iter().map(TestResult::title).collect();
+    let mut out = format!(
+        "\nActions:\n\n| action | {} |\n|{}\n",
+        columns.join(" | "),
+        "---|".repeat(columns.len() + 1)
+    );
+    for action in action_names(schema)? {
+        let cell = |it: &TestResult| match it.actions.get(&action) {
+            Some(true) => " ✓ |",
+            Some(false) => " – |",
+            None => "  |",
+        };
+        out.push_str(&format!("| `{action}` |{}\n", passed.iter().map(cell).collect::<String>()));
+    }
+    Ok(out)
 }
 
 fn with_table(page: &str, table: &str) -> Result<String> {
@@ -278,6 +330,12 @@ mod tests {
         let root = tidy::root();
         for kind in [SERVERS, DEBUGGERS] {
             let page = fs::read_to_string(root.join(kind.page)).expect("the page");
+            for action in kind.schema.map(|it| action_names(it).expect("the schema")).unwrap_or_default() {
+                let row = page
+                    .lines()
+                    .find(|it| it.starts_with(&format!("| `{action}` |")) && it.matches('|').count() > 3);
+                assert!(row.is_some(), "no row of {action} in {}: cargo xtask test --update", kind.page);
+            }
             for definition in definitions(&kind, &root).expect("they read") {
                 let (name, of) = match verified(&definition.table) {
                     Some(version) => (&definition.name, version),
