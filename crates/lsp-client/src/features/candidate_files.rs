@@ -183,7 +183,9 @@ impl ServerPool {
         Ok(OpenCandidates { opened: opened.into_iter().collect(), found: Some(found) })
     }
 
-    /// Opens `documents`, which are candidates that were found, if the server's definition requires it.
+    /// Opens `documents`, some of the candidates that were found.
+    ///
+    /// Does so only if the server's definition requires it.
     pub(super) async fn open_found(
         &self,
         server: &Server,

@@ -198,7 +198,9 @@ impl ServerPool {
         Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(missed)))
     }
 
-    /// Asks for references, and again with the candidates open that the first answer lacks.
+    /// Requests references, if needed twice.
+    ///
+    /// Before the second request, the candidates are opened that the first answer lacks.
     pub(super) async fn ask_for_all_uses(
         &self,
         server: &Server,

@@ -165,10 +165,10 @@ impl ServerHandle {
         pool.open_candidates(self.server(), name, clock).await
     }
 
-    /// Finds the uses of the symbol at byte `offset`, and opens the candidates that are not among them.
+    /// Opens the candidates that are not among the uses of a symbol.
     ///
-    /// Does so only if the server's definition requires open candidates. Errors of the request for uses are
-    /// in the second result; the candidates are open all the same.
+    /// The symbol is at byte `offset`. Returns the uses too; if the request for them fails, all candidates are
+    /// open. Without effect if the server's definition requires no open candidates.
     ///
     /// # Errors
     /// [`ServerError`].
