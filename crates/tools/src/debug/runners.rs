@@ -312,7 +312,7 @@ fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath)
     let known_as = test.titles.source.clone();
     let by = |runner: &'static Runner, script: AbsPath| {
         let is_one = !test.name.is_empty();
-        let Chosen { words, note } = is_one.then(|| test.titles.name_filter()).unwrap_or_default();
+        let Chosen { words, note } = if is_one { test.titles.name_filter() } else { Chosen::default() };
         let values = [("file", vec![test.file.to_string()]), ("test", words)];
         let run = runner.start(Start::Program(script), package.clone(), &values);
         Ok(TestRun { variables: options(Vec::new()), known_as: known_as.clone(), note, ..run })
