@@ -190,6 +190,10 @@ impl Raw {
         launch["program"] = json!(program);
         launch["cwd"] = json!(root);
         launch["args"] = json!([]);
+        if launch["mode"] == "debug" {
+            // delve removes its default output late, also that of the next session.
+            launch["output"] = json!(sandbox.beside(&format!("raw-{port}")));
+        }
         client.configure(adapter, &root, launch);
         client
     }
