@@ -136,7 +136,7 @@ fn show_document_requests_are_limited_to_the_project() {
         wants("browser", json!({"uri": inside, "external": true})),
         wants("web", json!({"uri": "https://example.org/"})),
         {"wait_for": {"method": "response", "count": 5}},
-        {"result": []},
+        {"result": [{"uri": inside, "range": range}]},
     ]]}});
     let _scripted = Scripted::install(&mut sandbox, &[script]);
     for can in [true, false] {

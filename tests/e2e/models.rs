@@ -308,7 +308,7 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
             lsp              2752 bytes    722 tokens (o200k), about   688 by bytes
             search_tools      399 bytes     85 tokens (o200k), about   100 by bytes
             total           10081 bytes   2532 tokens (o200k), about  2521 by bytes
-            + debug, if the prompt needs it   5189 bytes   1318 tokens (o200k), about  1298 by bytes
+            + debug, if the prompt needs it   5194 bytes   1320 tokens (o200k), about  1299 by bytes
         "#]],
     );
     let shown = sandbox.run(&["tools"]).expect(0).stdout;
