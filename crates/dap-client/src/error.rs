@@ -38,7 +38,7 @@ pub enum DapError {
         why: String,
     },
     /// The adapter did not become ready in time and was ended.
-    #[error("{adapter}: {why}; Pilcrow ended it, start it again")]
+    #[error("{adapter}: {why}; Pilcrow ended it; start it again")]
     Late {
         adapter: String,
         /// The step that is missing, with the end of its standard error.

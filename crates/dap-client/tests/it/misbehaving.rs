@@ -239,7 +239,7 @@ async fn an_adapter_that_never_gets_ready_is_ended_at_the_deadline() {
     let bench = Bench::new(Script::new().on("initialize", [Step::Body(json!({}))]));
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
-    let said = "scripted: it did not report in time that it is initialized; Pilcrow ended it, start it again";
+    let said = "scripted: it did not report in time that it is initialized; Pilcrow ended it; start it again";
     assert_eq!((error.to_string().as_str(), error.code()), (said, policy::ErrorCode::Timeout));
     assert!(!bench.adapter_lives());
 }
@@ -249,7 +249,7 @@ async fn an_adapter_that_never_answers_is_reported_as_ended() {
     let bench = Bench::new(Script::new().on("initialize", [Step::wait_for("never", 1)]));
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
-    let said = "scripted: it did not answer `initialize` in time; Pilcrow ended it, start it again";
+    let said = "scripted: it did not answer `initialize` in time; Pilcrow ended it; start it again";
     assert_eq!((error.to_string().as_str(), error.code()), (said, policy::ErrorCode::Timeout));
 }
 

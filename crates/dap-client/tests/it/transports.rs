@@ -82,7 +82,7 @@ async fn an_adapter_that_opens_no_port_is_ended_at_the_deadline() {
     let bench = Bench::with(script, "transport.kind = \"listen\"", &["--connect", "${port}"]);
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
-    expect_test::expect!["scripted: it did not connect in time; Pilcrow ended it, start it again"]
+    expect_test::expect!["scripted: it did not connect in time; Pilcrow ended it; start it again"]
         .assert_eq(&error.to_string());
     assert_eq!(error.code(), policy::ErrorCode::Timeout);
     assert!(!bench.adapter_lives());
