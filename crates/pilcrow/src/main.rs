@@ -27,8 +27,17 @@ use render::Format;
 use rpc_server::IpcAnnouncer;
 
 fn main() -> ExitCode {
+    // The helper of each command: it starts no thread, and needs no other arguments parsed.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == process::SUBCOMMAND) {
+        output::note(&format!("pilcrow: {}", process::confine_main(words.collect())));
+        return ExitCode::from(UNCONFINED);
+    }
     ExitCode::from(status(Cli::parse().command))
 }
+
+/// Exit code of the helper that could not execute a command; a shell's for that.
+const UNCONFINED: u8 = 126;
 
 /// Executes a command and returns its exit code.
 fn status(command: Command) -> u8 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use paths::AbsPath;
 use shell::CommandLine;
 
-use crate::PlannedChange;
+use crate::{PlannedChange, SandboxProfile};
 
 /// Permission for one commit of one plan, which consumes it.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct SpawnGrant {
     pub(crate) program: PathBuf,
     /// The arguments, if the user was asked about the command itself.
     pub(crate) args: Option<Vec<String>>,
+    /// Limits of the program; `None` if it runs without a sandbox.
+    pub(crate) sandbox: Option<SandboxProfile>,
 }
 
 impl SpawnGrant {
@@ -38,6 +40,7 @@ impl SpawnGrant {
             root: command.cwd.clone(),
             program: command.program.clone(),
             args: Some(command.args.clone()),
+            sandbox: None,
         }
     }
 
@@ -56,6 +59,11 @@ impl SpawnGrant {
         };
         let grant = Self::exactly("git", &command);
         (command, grant)
+    }
+
+    /// Limits of the program; `None` if it runs without a sandbox.
+    pub fn sandbox(&self) -> Option<&SandboxProfile> {
+        self.sandbox.as_ref()
     }
 
     pub fn definition(&self) -> &str {

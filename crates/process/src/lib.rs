@@ -5,6 +5,7 @@
 //! their group.
 #![expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
 
+mod confine;
 pub mod deadlines;
 mod guard;
 mod process;
@@ -14,6 +15,7 @@ mod reaper;
 mod tests;
 mod watch;
 
+pub use confine::{SUBCOMMAND, SandboxLevel, SandboxStatus, confine_main};
 pub use guard::{guard_main, stamp};
 pub use process::{Process, ProcessView, Processes, SpawnError, memory as process_memory};
 pub use watch::process_ended;

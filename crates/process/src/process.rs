@@ -14,15 +14,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use paths::AbsPath;
-use policy::{ErrorCode, SpawnGrant};
+use policy::{ErrorCode, SandboxProfile, SpawnGrant};
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::confine::{self, SandboxLevel, SandboxStatus, Spec};
 use crate::deadlines;
 use crate::guard::Guard;
 use crate::process_table::{Entry, MARK, Table};
@@ -89,6 +90,9 @@ pub enum SpawnError {
         program: String,
         cwd: AbsPath,
     },
+    /// No sandbox works here, and the user's settings require one.
+    #[error("{program} is not started without a sandbox (exec.sandbox = \"required\"): {reason}")]
+    Unconfined { program: String, reason: String },
     #[error("{program} cannot be started: {source}")]
     Io {
         /// The program that did not start.
@@ -102,6 +106,7 @@ impl SpawnError {
         match self {
             Self::MissingProgram { .. } => ErrorCode::MissingTool,
             Self::Grant { .. } => ErrorCode::Internal,
+            Self::Unconfined { .. } => ErrorCode::Denied,
             Self::Io { .. } => ErrorCode::IoError,
         }
     }
@@ -121,6 +126,7 @@ pub(crate) struct Shared {
     stop: CancellationToken,
     next: AtomicU64,
     reaper: std::sync::Once,
+    sandbox: OnceCell<SandboxStatus>,
 }
 
 /// A child, shared by its owner, its views and the reaper.
@@ -184,8 +190,8 @@ impl Tail {
 impl Processes {
     /// Creates the table of this process's children, once for the process.
     ///
-    /// `guard` is Pilcrow's own executable, started as `__guard` before the first child; `None`
-    /// starts no guard (tests).
+    /// `guard` is Pilcrow's own executable, started as `__guard` before the first child, and as
+    /// `__confine` for confined ones; `None` starts neither (tests).
     ///
     /// On Linux this process becomes the reaper of its descendants: it adopts those that lose their
     /// parent.
@@ -202,6 +208,7 @@ impl Processes {
                 stop: CancellationToken::new(),
                 next: AtomicU64::new(1),
                 reaper: std::sync::Once::new(),
+                sandbox: OnceCell::new(),
             }),
         })
     }
@@ -215,7 +222,7 @@ impl Processes {
         command: &CommandLine,
         grant: &SpawnGrant,
     ) -> Result<Process, SpawnError> {
-        self.spawn_with(command, grant, Place::Group, Streams::Apart, &[])
+        self.spawn_with(command, grant, Place::Group, Streams::Apart, &[]).await
     }
 
     /// Makes the guard lock the file, and write to it when this process has ended.
@@ -242,7 +249,7 @@ impl Processes {
         let failed = |source| SpawnError::Io { program: program(), source };
         let (reader, writer) = std::io::pipe().map_err(failed)?;
         let output = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
-        let process = self.spawn_with(command, grant, Place::Session, Streams::Merged(&writer), &[])?;
+        let process = self.spawn_with(command, grant, Place::Session, Streams::Merged(&writer), &[]).await?;
         Ok((process, output))
     }
 
@@ -260,10 +267,10 @@ impl Processes {
         grant: &SpawnGrant,
         later: &[(&str, String)],
     ) -> Result<Process, SpawnError> {
-        self.spawn_with(command, grant, Place::Session, Streams::Apart, later)
+        self.spawn_with(command, grant, Place::Session, Streams::Apart, later).await
     }
 
-    fn spawn_with(
+    async fn spawn_with(
         self: &Arc<Self>,
         command: &CommandLine,
         grant: &SpawnGrant,
@@ -282,8 +289,41 @@ impl Processes {
         for word in &mut command.args {
             *word = later.iter().fold(std::mem::take(word), |word, (name, value)| word.replace(name, value));
         }
-        Shared::spawn(&self.shared, &command, place, streams)
+        let spec = match grant.sandbox() {
+            Some(profile) => self.confine(profile, &command, streams).await?,
+            None => None,
+        };
+        Shared::spawn(&self.shared, &command, place, streams, spec.as_ref())
             .map_err(|source| spawn_error(&command, program, source))
+    }
+
+    /// The confinement of `command`; `None` where no sandbox works and none is required.
+    async fn confine(
+        &self,
+        profile: &SandboxProfile,
+        command: &CommandLine,
+        streams: Streams<'_>,
+    ) -> Result<Option<Spec>, SpawnError> {
+        let SandboxStatus { level, detail } = self.sandbox().await;
+        if level == SandboxLevel::None {
+            let program = command.program.display().to_string();
+            let refused = SpawnError::Unconfined { program, reason: detail };
+            return if profile.required { Err(refused) } else { Ok(None) };
+        }
+        let no_input = matches!(streams, Streams::Merged(_));
+        Ok(Some(Spec { level, cwd: command.cwd.clone(), no_input, profile: profile.clone() }))
+    }
+
+    /// The sandbox of confined commands, found by a first try in each process.
+    pub async fn sandbox(&self) -> SandboxStatus {
+        if self.shared.guard.is_none() {
+            return SandboxStatus::none("this program has no helper that confines commands");
+        }
+        self.shared.start_reaper();
+        match self.shared.sandbox.get_or_try_init(|| self.shared.probe_sandbox()).await {
+            Ok(status) => status.clone(),
+            Err(error) => SandboxStatus::none(&format!("the helper cannot be started: {error}")),
+        }
     }
 
     /// Ends every child with its group, and adopted orphans.
@@ -425,9 +465,13 @@ impl Shared {
         command: &CommandLine,
         place: Place,
         streams: Streams<'_>,
+        spec: Option<&Spec>,
     ) -> std::io::Result<Process> {
         let name = format!("{}.{}", this.id, this.next.fetch_add(1, Ordering::Relaxed));
-        let mut prepared = tokio::process::Command::new(&command.program);
+        let mut prepared = match spec {
+            None => tokio::process::Command::new(&command.program),
+            Some(_) => confine::helper(&command.program),
+        };
         match place {
             Place::Group => {
                 prepared.process_group(0);
@@ -450,7 +494,8 @@ impl Shared {
         match streams {
             Streams::Apart => prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()),
             Streams::Merged(pipe) => {
-                prepared.stdin(Stdio::null()).stdout(pipe.try_clone()?).stderr(pipe.try_clone()?)
+                let input = spec.map_or(Ok(Stdio::null()), Spec::to_stdin)?;
+                prepared.stdin(input).stdout(pipe.try_clone()?).stderr(pipe.try_clone()?)
             }
         };
 
@@ -460,6 +505,9 @@ impl Shared {
         }
         let (send_status, status) = watch::channel(None);
         let (stdin, stdout, stderr) = (running.stdin.take(), running.stdout.take(), running.stderr.take());
+        if let (Some(spec), Some(stdin)) = (spec, &stdin) {
+            spec.write_to(stdin)?;
+        }
         let child = Arc::new(Child { id, name, status, stderr: Mutex::default() });
         this.children.lock().insert(id, Arc::clone(&child));
         let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
@@ -484,6 +532,50 @@ impl Shared {
             tokio::join!(reads, waits);
         });
         Ok(process)
+    }
+
+    /// Finds the best sandbox that works here.
+    async fn probe_sandbox(self: &Arc<Self>) -> std::io::Result<SandboxStatus> {
+        let mut reasons = Vec::new();
+        for level in SandboxLevel::BEST_FIRST {
+            let reason = match confine::missing(level) {
+                Some(reason) => reason.to_owned(),
+                None => match self.try_sandbox(level).await? {
+                    None => return Ok(SandboxStatus::new(level, &reasons)),
+                    Some(reason) => reason,
+                },
+            };
+            reasons.push(reason);
+        }
+        Ok(SandboxStatus::none(&reasons.join("; ")))
+    }
+
+    /// Runs a command in the sandbox; returns why it does not work.
+    async fn try_sandbox(self: &Arc<Self>, level: SandboxLevel) -> std::io::Result<Option<String>> {
+        let (command, spec) = confine::probe(level);
+        let (reader, writer) = std::io::pipe()?;
+        let mut output = pipe::Receiver::from_owned_fd(reader.into())?;
+        let process = Self::spawn(self, &command, Place::Session, Streams::Merged(&writer), Some(&spec))?;
+        drop(writer);
+        let mut text = Vec::new();
+        let ended = async {
+            output.read_to_end(&mut text).await?;
+            Ok::<_, std::io::Error>(process.exited().await)
+        };
+        let status = match tokio::time::timeout(confine::PROBE_TIME, ended).await {
+            Ok(status) => status?,
+            Err(_) => return Ok(Some(format!("{} did not end", level.name()))),
+        };
+        let text = String::from_utf8_lossy(&text);
+        let works = status.success() && text.trim() == confine::PROBE_ANSWER;
+        let reason = || {
+            format!(
+                "{} does not work: {}",
+                level.name(),
+                text.trim().lines().next().unwrap_or("it does not hold")
+            )
+        };
+        Ok((!works).then(reason))
     }
 
     /// Starts the task that reaps orphans, from the first child on.

@@ -8,12 +8,17 @@ use std::collections::HashSet;
 /// The variable with the names of a child's ancestors in Pilcrow.
 pub(crate) const MARK: &str = "PILCROW_CHILD";
 
+/// `PF_EXITING`, a flag of a process.
+const EXITING: u32 = 0x4;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) zombie: bool,
+    /// Whether it has begun to end, and runs no more of its program.
+    pub(crate) exiting: bool,
     /// Ticks since the system started; identifies a process together with `pid`.
     pub(crate) started: u64,
 }
@@ -77,8 +82,10 @@ impl Entry {
         let (pid, rest) = stat.split_once(" (")?;
         let (_, rest) = rest.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let flags: u32 = fields.get(6)?.parse().ok()?;
         Some(Self {
             pid: pid.parse().ok()?,
+            exiting: flags & EXITING != 0,
             zombie: matches!(*fields.first()?, "Z" | "X" | "x"),
             parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
@@ -152,14 +159,18 @@ mod tests {
     fn a_stat_line_with_parentheses_in_the_name_is_parsed() {
         let line = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 9876 1 2";
         let entry = Entry::parse(line).unwrap();
-        assert_eq!(entry, Entry { pid: 42, parent: 7, group: 42, zombie: false, started: 9876 });
+        assert_eq!(
+            entry,
+            Entry { pid: 42, parent: 7, group: 42, zombie: false, exiting: false, started: 9876 }
+        );
         assert!(Entry::parse("42 (x) Z 7").is_none());
         assert!(Entry::parse("").is_none());
     }
 
     #[test]
     fn descendants_are_found_at_any_depth_and_in_any_order() {
-        let entry = |pid, parent| Entry { pid, parent, group: pid, zombie: false, started: 0 };
+        let entry =
+            |pid, parent| Entry { pid, parent, group: pid, zombie: false, exiting: false, started: 0 };
         let table = Table(vec![entry(30, 20), entry(20, 10), entry(10, 1), entry(11, 1), entry(40, 30)]);
         let pids: Vec<u32> = table.descendants(10).iter().map(|entry| entry.pid).collect();
         assert_eq!(pids, [20, 30, 40]);

@@ -265,8 +265,10 @@ fn signal_group(child: &Child, signal: Signal) {
 }
 
 /// Whether a group has living members.
+///
+/// The first process of a sandbox ends after the command, and may be ending now.
 pub(crate) fn has_members(group: u32) -> bool {
-    !members(&Table::read(), group).is_empty()
+    members(&Table::read(), group).iter().any(|entry| !entry.exiting)
 }
 
 async fn group_is_empty(child: &Child) -> bool {

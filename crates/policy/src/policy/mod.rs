@@ -425,6 +425,7 @@ impl Policy {
             root: request.root.clone(),
             program: request.command.program.clone(),
             args,
+            sandbox: None,
         })
     }
 

@@ -1,0 +1,153 @@
+//! The arguments of bubblewrap.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Seek, Write};
+use std::os::fd::IntoRawFd;
+use std::path::{Path, PathBuf};
+
+use policy::Network;
+use seccompiler::BpfProgram;
+
+use super::Spec;
+
+/// Places of the program; a directory of PATH may belong to a project.
+const PLACES: [&str; 4] =
+    ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+
+/// Devices besides the usual ones, for computation and virtual machines.
+const DEVICES: [&str; 3] = ["/dev/dri", "/dev/kfd", "/dev/kvm"];
+
+/// Settings of the whole system in `/proc`.
+const SYSTEM: [&str; 7] =
+    ["/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// Capabilities that root keeps: those over files, which read-only ones do not obey.
+const ROOT_KEEPS: [&str; 8] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SETGID",
+    "CAP_SETUID",
+];
+
+pub(super) fn find() -> Option<&'static Path> {
+    PLACES.into_iter().map(Path::new).find(|place| place.is_file())
+}
+
+/// The devices of [`DEVICES`] and of graphics cards that exist.
+pub(super) fn devices() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_card = |path: &PathBuf| {
+        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("nvidia"))
+    };
+    DEVICES
+        .into_iter()
+        .map(PathBuf::from)
+        .filter(|path| path.exists())
+        .chain(entries.filter(is_card))
+        .collect()
+}
+
+/// The arguments with which bwrap runs the command of `spec`.
+///
+/// They are read from a file, so that lists of processes show only the command.
+pub(super) fn arguments(
+    spec: &Spec,
+    filter: &BpfProgram,
+    program: &OsStr,
+    args: &[OsString],
+) -> Result<Vec<OsString>, String> {
+    let mut options = Options(Vec::new());
+    options.add(["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
+    if rustix::process::geteuid().is_root() {
+        // In a user namespace, root could not use the files of other users.
+        options.add(["--cap-drop", "ALL"]);
+        ROOT_KEEPS.iter().for_each(|capability| options.add(["--cap-add", capability]));
+    } else {
+        options.add(["--unshare-user"]);
+    }
+    if spec.profile.network == Network::None {
+        options.add(["--unshare-net"]);
+    }
+    if rustix::process::getsid(None) != Ok(rustix::process::getpid()) {
+        // Away from the terminal. The leader of a session has none, and must stay in the owner's group.
+        options.add(["--new-session"]);
+    }
+    options.add(["--ro-bind", "/", "/", "--dev", "/dev"]);
+    devices().iter().for_each(|device| options.map("--dev-bind-try", device));
+    options.add(["--proc", "/proc"]);
+    // Root may write these by their owner alone. bwrap itself covers only some.
+    SYSTEM.iter().for_each(|path| options.map("--ro-bind-try", Path::new(path)));
+    options.files(spec);
+    options.add([OsStr::new("--chdir"), spec.cwd.as_path().as_os_str()]);
+
+    let mut bytes = Vec::new();
+    for instruction in filter {
+        bytes.extend(instruction.code.to_ne_bytes());
+        bytes.extend([instruction.jt, instruction.jf]);
+        bytes.extend(instruction.k.to_ne_bytes());
+    }
+    options.add(["--seccomp", &inherited("filter", &bytes)?]);
+    let options = options.0.iter().flat_map(|option| option.as_encoded_bytes().iter().chain(&[0]));
+    let mut words =
+        vec!["--args".into(), inherited("options", &options.copied().collect::<Vec<u8>>())?.into()];
+    words.extend(["--".into(), program.to_owned()]);
+    words.extend(args.iter().cloned());
+    Ok(words)
+}
+
+struct Options(Vec<OsString>);
+
+impl Options {
+    fn add<S: AsRef<OsStr>>(&mut self, options: impl IntoIterator<Item = S>) {
+        self.0.extend(options.into_iter().map(|option| option.as_ref().to_owned()));
+    }
+
+    /// Adds an option that shows `path` at its own place.
+    fn map(&mut self, option: &str, path: &Path) {
+        self.add([OsStr::new(option), path.as_os_str(), path.as_os_str()]);
+    }
+
+    /// Adds the limits on files; a later one covers an earlier one.
+    fn files(&mut self, spec: &Spec) {
+        let profile = &spec.profile;
+        let mut writable: Vec<&Path> = profile.writable.iter().map(|path| path.as_path()).collect();
+        // Parents first: a later mount of the parent would cover the child.
+        writable.sort();
+        for path in writable.iter().filter(|path| path.exists()) {
+            self.map("--bind", path);
+        }
+        for path in profile.protected.iter().map(|path| path.as_path()).filter(|path| path.exists()) {
+            let Some(top) = writable.iter().filter(|top| path.starts_with(top)).max() else { continue };
+            // A directory that is a mount cannot be renamed, with a changed copy put in its place.
+            let mut between: Vec<&Path> = path.ancestors().skip(1).take_while(|it| it != top).collect();
+            between.reverse();
+            between.iter().for_each(|directory| self.map("--bind", directory));
+            self.map("--ro-bind", path);
+        }
+        for path in profile.hidden.iter().map(|path| path.as_path()).filter(|path| path.exists()) {
+            if !path.is_dir() {
+                self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), path.as_os_str()]);
+                continue;
+            }
+            self.add([OsStr::new("--tmpfs"), path.as_os_str()]);
+            for shown in profile.readable.iter().filter(|shown| shown.as_path().starts_with(path)) {
+                self.map("--ro-bind-try", shown.as_path());
+            }
+            self.add([OsStr::new("--remount-ro"), path.as_os_str()]);
+        }
+    }
+}
+
+/// A file in memory with `bytes`, which the next program inherits; returns its descriptor's number.
+fn inherited(name: &str, bytes: &[u8]) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("{name}: {error}");
+    let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::empty());
+    let mut file = std::fs::File::from(file.map_err(|error| failed(error.into()))?);
+    file.write_all(bytes).and_then(|()| file.rewind()).map_err(failed)?;
+    // It stays open until the next program has read it.
+    Ok(file.into_raw_fd().to_string())
+}

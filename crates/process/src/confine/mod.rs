@@ -1,0 +1,266 @@
+//! Confinement of commands: `pilcrow __confine PROGRAM ARGUMENTS…`.
+//!
+//! The helper is Pilcrow's own executable, started for one command, with one thread. It reads a
+//! [`Spec`] from its standard input, applies it, and executes the command in its place, so that process id,
+//! group and streams stay those of the child that the owner knows. Limits cannot be removed, and hold for
+//! all processes that the command starts.
+//!
+//! Levels, the best that works here:
+//! - `bwrap`: bubblewrap gives the command its own view of the files, in which all but the writable ones
+//!   are read-only, and its own process ids. seccomp denies system calls that lead out of it.
+//! - `landlock`: the kernel's Landlock denies writes and hidden files, with seccomp.
+//! - `none`: the command runs with the user's rights.
+
+#[cfg(target_os = "linux")]
+mod bwrap;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod seccomp;
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use paths::AbsPath;
+use policy::{Network, SandboxProfile};
+use serde::{Deserialize, Serialize};
+use shell::CommandLine;
+
+/// Name of the helper's subcommand.
+pub const SUBCOMMAND: &str = "__confine";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxLevel {
+    Bwrap,
+    Landlock,
+    None,
+}
+
+impl SandboxLevel {
+    pub(crate) const BEST_FIRST: [Self; 2] = [Self::Bwrap, Self::Landlock];
+
+    /// The name for users and models.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bwrap => "bwrap",
+            Self::Landlock => "Landlock",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The sandbox that works here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxStatus {
+    pub level: SandboxLevel,
+    /// One line for the user: the sandbox, and why it is not a better one.
+    pub detail: String,
+}
+
+impl SandboxStatus {
+    pub(crate) fn none(reason: &str) -> Self {
+        Self { level: SandboxLevel::None, detail: reason.to_owned() }
+    }
+
+    pub(crate) fn new(level: SandboxLevel, reasons: &[String]) -> Self {
+        let reasons: String = reasons.iter().map(|reason| format!("; {reason}")).collect();
+        Self { level, detail: format!("{} and seccomp{reasons}", level.name()) }
+    }
+}
+
+/// The confinement of one command, as the helper reads it.
+///
+/// Format: JSON after a line with its length in bytes. The command's own input follows.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spec {
+    pub(crate) level: SandboxLevel,
+    /// The directory in which the command starts.
+    pub(crate) cwd: AbsPath,
+    /// Whether the command has no input; else it is the rest of the helper's.
+    pub(crate) no_input: bool,
+    pub(crate) profile: SandboxProfile,
+}
+
+impl Spec {
+    fn to_bytes(&self) -> Vec<u8> {
+        let json = serde_json::to_vec(self).expect("paths and words are valid JSON");
+        let mut bytes = format!("{}\n", json.len()).into_bytes();
+        bytes.extend(json);
+        bytes
+    }
+
+    /// A standard input for the helper of a command without input.
+    pub(crate) fn to_stdin(&self) -> std::io::Result<Stdio> {
+        let (reader, writer) = std::io::pipe()?;
+        // The pipe is empty and holds it; one that does not is an error instead of a wait.
+        rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK)?;
+        self.write_to(&writer)?;
+        Ok(reader.into())
+    }
+
+    /// Writes the spec into an empty pipe that does not block.
+    pub(crate) fn write_to(&self, pipe: impl AsFd) -> std::io::Result<()> {
+        let bytes = self.to_bytes();
+        let written = rustix::io::write(pipe, &bytes)?;
+        let is_whole = written == bytes.len();
+        if is_whole { Ok(()) } else { Err(std::io::Error::other("the sandbox profile is too long")) }
+    }
+
+    /// Reads a spec, and no byte after it.
+    fn read(mut input: impl Read) -> Result<Self, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read the sandbox profile: {error}");
+        let mut length = 0;
+        loop {
+            let mut byte = [0];
+            input.read_exact(&mut byte).map_err(|error| failed(&error))?;
+            match byte[0] {
+                b'\n' => break,
+                digit @ b'0'..=b'9' if length < 1 << 20 => length = length * 10 + usize::from(digit - b'0'),
+                _ => return Err(failed(&"it has no length")),
+            }
+        }
+        let mut json = vec![0; length];
+        input.read_exact(&mut json).map_err(|error| failed(&error))?;
+        serde_json::from_slice(&json).map_err(|error| failed(&error))
+    }
+}
+
+/// The helper's command for `program`, without the program's arguments.
+pub(crate) fn helper(program: &Path) -> tokio::process::Command {
+    // The running version, also after an update replaced its file.
+    let mut command = tokio::process::Command::new("/proc/self/exe");
+    command.arg0("pilcrow").arg(SUBCOMMAND).arg(program);
+    command
+}
+
+/// Time for a first try of the sandbox.
+pub(crate) const PROBE_TIME: Duration = Duration::from_secs(5);
+pub(crate) const PROBE_ANSWER: &str = "confined";
+
+/// A file that everyone may read outside of a sandbox.
+const PROBED: &str = "/etc/passwd";
+
+/// Why the sandbox cannot work, before it is tried.
+pub(crate) fn missing(level: SandboxLevel) -> Option<&'static str> {
+    #[cfg(target_os = "linux")]
+    return (level == SandboxLevel::Bwrap && bwrap::find().is_none()).then_some("bwrap is not installed");
+    #[cfg(not(target_os = "linux"))]
+    (level != SandboxLevel::None).then_some("there is no sandbox on this system")
+}
+
+/// A command that prints [`PROBE_ANSWER`] if its files and system calls are limited.
+pub(crate) fn probe(level: SandboxLevel) -> (CommandLine, Spec) {
+    let script = format!(
+        "while read name value; do [ \"$name $value\" = 'Seccomp: 2' ] && filtered=1; done </proc/self/status\n\
+         read line 2>/dev/null <{PROBED} || [ -z \"$filtered\" ] || echo {PROBE_ANSWER}"
+    );
+    let cwd = AbsPath::new("/").expect("the path is absolute");
+    let command = CommandLine {
+        program: "/bin/sh".into(),
+        args: vec!["-c".into(), script],
+        env: Vec::new(),
+        cwd: cwd.clone(),
+    };
+    let profile = SandboxProfile {
+        writable: Vec::new(),
+        created: Vec::new(),
+        protected: Vec::new(),
+        hidden: AbsPath::new(PROBED).into_iter().collect(),
+        readable: Vec::new(),
+        network: Network::Allowed,
+        required: false,
+    };
+    (command, Spec { level, cwd, no_input: true, profile })
+}
+
+/// Runs the helper: confines this process and executes the command `words`.
+///
+/// Must be called before the process starts a thread. Returns only if that fails, with the reason.
+pub fn confine_main(words: Vec<OsString>) -> String {
+    let Err(error) = confine(&words);
+    format!("cannot start the command in its sandbox: {error}")
+}
+
+fn confine(words: &[OsString]) -> Result<Infallible, String> {
+    let [program, args @ ..] = words else { return Err("no command".to_owned()) };
+    // Unbuffered: the rest of the input is the command's.
+    let input = std::fs::File::from(
+        rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|error| error.to_string())?,
+    );
+    let spec = Spec::read(&input)?;
+    if spec.no_input {
+        let null = std::fs::File::open("/dev/null").map_err(|error| format!("/dev/null: {error}"))?;
+        rustix::stdio::dup2_stdin(&null).map_err(|error| format!("/dev/null: {error}"))?;
+    }
+    for directory in &spec.profile.created {
+        // The command reports it if it needs a directory that cannot be created.
+        std::fs::create_dir_all(directory).ok();
+    }
+    apply(&spec, program, args)
+}
+
+/// Executes a program in place of this one; returns the reason if that fails.
+fn execute(program: &OsStr, args: &[OsString]) -> String {
+    let error = std::process::Command::new(program).args(args).exec();
+    format!("{}: {error}", program.display())
+}
+
+#[cfg(target_os = "linux")]
+fn apply(spec: &Spec, program: &OsStr, args: &[OsString]) -> Result<Infallible, String> {
+    let filter = match spec.level {
+        SandboxLevel::None => return Err(execute(program, args)),
+        level => seccomp::filter(level, spec.profile.network)?,
+    };
+    match spec.level {
+        SandboxLevel::Bwrap => {
+            let bwrap = bwrap::find().ok_or("bwrap is not installed")?;
+            Err(execute(bwrap.as_os_str(), &bwrap::arguments(spec, &filter, program, args)?))
+        }
+        _ => {
+            landlock::restrict(&spec.profile)?;
+            ::seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
+            Err(execute(program, args))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn apply(_: &Spec, program: &OsStr, args: &[OsString]) -> Result<Infallible, String> {
+    Err(execute(program, args))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_is_read_without_the_input_after_it() {
+        let profile = SandboxProfile {
+            writable: vec![AbsPath::new("/w").unwrap()],
+            created: Vec::new(),
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            readable: Vec::new(),
+            network: Network::None,
+            required: false,
+        };
+        let cwd = AbsPath::new("/w").unwrap();
+        let spec = Spec { level: SandboxLevel::Landlock, cwd, no_input: false, profile };
+        let mut bytes = spec.to_bytes();
+        bytes.extend(b"input");
+        let mut input = bytes.as_slice();
+        assert_eq!(Spec::read(&mut input).unwrap().profile, spec.profile);
+        assert_eq!(input, b"input");
+        for wrong in ["", "x\n", "9\n{}", "2\n{}", "99999999999999999999999\n"] {
+            assert!(Spec::read(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}
