@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paths::{AbsPath, Homes};
-use policy::Policy;
-use process::Processes;
-use process::deadlines;
+use policy::{Policy, SandboxMode};
+use process::{Processes, SandboxLevel, SandboxStatus, deadlines};
 use serde::Serialize;
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
@@ -105,7 +104,7 @@ pub struct Report {
     pub root: AbsPath,
     /// Whether the project's tools may run without a question.
     pub trusted: bool,
-    /// The sandbox of commands; there is none yet.
+    /// The sandbox of commands, or why there is none.
     pub confinement: String,
     /// The process that executes the commands of this project.
     ///
@@ -154,11 +153,27 @@ pub async fn examine(
         pilcrow: env!("CARGO_PKG_VERSION").into(),
         root: root.clone(),
         trusted,
-        confinement: "none: commands run without a sandbox, with your own rights".into(),
+        confinement: confinement(policy, processes).await,
         served_by: None,
         directories: directories.map(|(name, path)| directory(name, path)).into(),
         findings,
     }
+}
+
+/// Describes the sandbox of the agent's commands.
+async fn confinement(policy: &Policy, processes: &Arc<Processes>) -> String {
+    let none = |why: &str| format!("none ({why}): commands run without a sandbox, with your own rights");
+    if policy.sandbox_mode() == SandboxMode::Off {
+        return none("exec.sandbox is off");
+    }
+    let SandboxStatus { level, detail } = processes.sandbox().await;
+    if level != SandboxLevel::None {
+        return detail;
+    }
+    if policy.sandbox_mode() == SandboxMode::Required {
+        return format!("none ({detail}): commands do not run, since exec.sandbox is \"required\"");
+    }
+    none(&detail)
 }
 
 async fn probe_status(

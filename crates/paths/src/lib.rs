@@ -12,6 +12,6 @@ mod uri;
 
 pub use abs_path::AbsPath;
 pub use resolve::{canonical, canonical_existing, resolve};
-pub use sensitive::{Sensitive, sensitive_name};
+pub use sensitive::{Sensitive, credential_names, sensitive_name};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use uri::{path_to_uri, uri_to_path};

@@ -125,6 +125,12 @@ pub fn sensitive_name(path: &AbsPath, root: &AbsPath) -> Option<(Sensitive, Stri
     KINDS.iter().find_map(|row| Some((row.kind, row.name_in(&names)?)))
 }
 
+/// The names of directories and files with keys and logins, as in a home directory.
+pub fn credential_names() -> impl Iterator<Item = &'static str> {
+    let rows = KINDS.iter().filter(|row| row.kind == Sensitive::Credentials);
+    rows.flat_map(|row| row.directories.iter().chain(row.files).copied())
+}
+
 impl Kind {
     /// The name that gives the path this kind.
     fn name_in(&self, names: &[String]) -> Option<String> {

@@ -138,14 +138,24 @@ impl ToolCx {
 
     /// Requests the grant to run a shell command line; see [`ToolCx::permit`].
     ///
-    /// The line is evaluated even if the user named it.
-    pub async fn grant_line(&self, by: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
+    /// The line is evaluated even if the user named it. Without the sandbox, the policy asks.
+    pub async fn grant_line(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        sandboxed: bool,
+    ) -> Result<SpawnGrant, Denied> {
+        let approver = if self.gate.invoked { &Invoked } else { self.gate.approver.as_ref() };
         let grant = match &self.gate.policy() {
             None => Err(no_policy()),
-            Some(policy) if self.gate.invoked => policy.grant_line(by, command, &Invoked, &self.cancel).await,
-            Some(policy) => policy.grant_line(by, command, self.gate.approver.as_ref(), &self.cancel).await,
+            Some(policy) => policy.grant_line(by, command, sandboxed, approver, &self.cancel).await,
         };
         self.note(grant)
+    }
+
+    /// Whether a model made the call, and reads its result.
+    pub fn is_in_run(&self) -> bool {
+        matches!(self.updates, Updates::Events { .. })
     }
 
     /// Requests grants after the call has ended, for what it started.

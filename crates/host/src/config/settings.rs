@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use agent::{Drain, Steering};
 use hashline::{Dialect, ParseRegression};
 use llm::ThinkingLevel;
-use policy::{ExecOptions, Mode};
+use policy::{ExecOptions, Mode, SandboxMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use shell::Tier;
@@ -310,6 +310,10 @@ pub struct Exec {
     /// about, denied, or assigned a class. `on` is the stricter value.
     #[schemars(extend("default" = "off", "x-pilcrow-class" = "policy", "enum" = ["off", "on"]))]
     pub audit_all: OneOf<bool>,
+    /// Whether commands run in a sandbox: never, in the best one that works here, or only in
+    /// one.
+    #[schemars(extend("default" = "auto", "x-pilcrow-class" = "policy"))]
+    pub sandbox: OneOf<SandboxMode>,
 }
 
 impl Exec {
@@ -318,6 +322,7 @@ impl Exec {
             enabled: self.enabled.0,
             deny_threshold: self.deny_threshold.0,
             audit_all: self.audit_all.0,
+            sandbox: self.sandbox.0,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agent::{Drain, Steering};
 use hashline::{Dialect, ParseRegression};
-use policy::{Mode, Rule};
+use policy::{Mode, Rule, SandboxMode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -170,6 +170,7 @@ choices! {
     VerifyPolicy: "report" => Self::Report, "ask" => Self::Ask, "no_new_errors" => Self::NoNewErrors;
     Dialect: "put" => Self::Put, "arrow" => Self::Arrow, "json" => Self::Json;
     Mode: "permissive" => Self::Permissive, "prompt" => Self::Prompt, "strict" => Self::Strict;
+    SandboxMode: "off" => Self::Off, "auto" => Self::Auto, "required" => Self::Required;
     Tier: "critical" => Self::Critical, "high" => Self::High, "medium" => Self::Medium;
     ServerStart: "use" => Self::Use, "edit" => Self::Edit, "read" => Self::Read;
     Steering: "after_turn" => Self::AfterTurn, "interrupt" => Self::Interrupt;

@@ -87,6 +87,7 @@ impl Project {
             root: workspace.root().clone(),
             own: homes.own_directories(),
             state: Some(workspace.state().clone()),
+            shown: Vec::new(),
         });
         let policy = Arc::new(policy.allowing_reads(&[tools::Shell::outputs(&workspace)]));
         if access.trusted {

@@ -21,6 +21,7 @@ mod audit;
 mod evaluate;
 mod prompt;
 mod protected;
+mod sandbox_profile;
 mod shell_command;
 
 use std::sync::Arc;
@@ -39,8 +40,8 @@ use crate::policy::audit::{Audit, By, Classified, Decided};
 use crate::policy::protected::protection;
 use crate::rules::{ANSWER, Capability, Decision, Rule};
 use crate::{
-    Answer, Approver, Effects, ErrorCode, Permit, PlannedChange, Question, QuestionKind, SpawnGrant,
-    TrustStore, Writes,
+    Answer, Approver, Effects, ErrorCode, Permit, PlannedChange, Question, QuestionKind, SandboxMode,
+    SpawnGrant, TrustStore, Writes,
 };
 
 /// Default for effects that no rule names. Later variants are stricter.
@@ -75,6 +76,8 @@ pub struct PolicyOptions {
     pub own: Vec<AbsPath>,
     /// The workspace's state for remembered answers and the audit log, if kept.
     pub state: Option<StateDir>,
+    /// Directories that Pilcrow lets the agent read, also inside `own`.
+    pub shown: Vec<AbsPath>,
 }
 
 /// Limits on command lines of a shell.
@@ -86,11 +89,14 @@ pub struct ExecOptions {
     pub deny_threshold: Tier,
     /// Whether the audit log has all commands, not only risky ones (`exec.audit_all`).
     pub audit_all: bool,
+    /// Whether commands run in a sandbox (`exec.sandbox`).
+    pub sandbox: SandboxMode,
 }
 
 impl Default for ExecOptions {
     fn default() -> Self {
-        Self { enabled: true, deny_threshold: Tier::High, audit_all: false }
+        let sandbox = SandboxMode::default();
+        Self { enabled: true, deny_threshold: Tier::High, audit_all: false, sandbox }
     }
 }
 
@@ -98,8 +104,8 @@ impl PolicyOptions {
     /// The defaults for a workspace: mode `prompt`, no rules, no state.
     pub fn new(trust: TrustStore, root: AbsPath) -> Self {
         let exec = ExecOptions::default();
-        let (mode, rules, own) = (Mode::default(), Vec::new(), Vec::new());
-        Self { mode, yes: false, rules, exec, trust, root, own, state: None }
+        let (mode, rules, own, shown) = (Mode::default(), Vec::new(), Vec::new(), Vec::new());
+        Self { mode, yes: false, rules, exec, trust, root, own, state: None, shown }
     }
 }
 
@@ -168,7 +174,13 @@ impl Policy {
         options
             .rules
             .extend(directories.iter().map(|directory| Rule::for_reading_below(&canonical(directory))));
+        options.shown.extend(directories.iter().map(|directory| canonical(directory)));
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
+    }
+
+    /// The setting `exec.sandbox`.
+    pub fn sandbox_mode(&self) -> SandboxMode {
+        self.options.exec.sandbox
     }
 
     /// Copies the policy with its answers and trust, under other settings.

@@ -13,7 +13,9 @@ use shell::CommandLine;
 use shell::{self, Finding, Named, Opened, Surroundings, Tier};
 use tokio_util::sync::CancellationToken;
 
-use super::{Asked, By, Classified, Decided, Decision, Denied, Found, Judged, Mode, Policy, Term};
+use super::{
+    Asked, By, Classified, Decided, Decision, Denied, Found, Judged, Mode, Policy, SandboxMode, Term,
+};
 use crate::policy::protected::protection;
 use crate::rules::{self, Capability, Rule};
 use crate::{Approver, ErrorCode, Question, QuestionKind, SpawnGrant};
@@ -30,6 +32,7 @@ pub(super) struct Line {
     pub class: Option<Classified>,
     /// Warnings that the question shows.
     notes: Vec<String>,
+    commands: Vec<Named>,
 }
 
 /// The command line that `command` passes to a shell.
@@ -47,7 +50,8 @@ const MOST_TITLE: usize = 80;
 impl Policy {
     /// Permits the tool `by` to run a command line, `bash -c LINE` or `sh -c LINE`.
     ///
-    /// Asks where the policy says so; the question lists the effects of the line.
+    /// Asks where the policy says so; the question lists the effects of the line. Without the sandbox it
+    /// asks about every line, also one that a rule allows.
     ///
     /// # Errors
     /// [`Denied`] with the reason, also if `command` is not of that form.
@@ -55,6 +59,7 @@ impl Policy {
         &self,
         by: &str,
         command: &CommandLine,
+        sandboxed: bool,
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
@@ -65,14 +70,30 @@ impl Policy {
             return Err(self.deny(Capability::Exec, By::Policy, reason, vec![command.to_string()]));
         };
         // Each permitted line is remembered separately.
-        let known_as = format!("{by} {text}");
+        let known_as =
+            if sandboxed { format!("{by} {text}") } else { format!("{by} without sandbox {text}") };
+        let sandbox_mode = self.options.exec.sandbox;
         let judge = || {
             let mut line = self.judge_line(text);
+            if !sandboxed && line.judged.decision < Decision::Deny && sandbox_mode != SandboxMode::Off {
+                let (decision, why) = match (sandbox_mode, self.options.mode) {
+                    (SandboxMode::Required, _) => (Decision::Deny, "`exec.sandbox` is \"required\""),
+                    (_, Mode::Strict) => (Decision::Deny, "the mode is strict"),
+                    _ => (Decision::Ask, "every such command needs approval"),
+                };
+                line.judged.decision = decision;
+                line.judged.reason = format!("exec: without the sandbox: {why}");
+                line.notes.insert(0, "without the sandbox: it can change all files that you can".to_owned());
+            }
             if line.judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command) {
                 line.judged.decision = Decision::Allow;
                 line.judged.reason = "exec: allowed by your earlier answer".to_owned();
             }
             line
+        };
+        let grant = |line: &Line| {
+            let sandbox = if sandboxed { self.sandbox_profile(&line.commands) } else { None };
+            SpawnGrant { sandbox, ..SpawnGrant::exactly(by, command) }
         };
         let line = judge();
         let line = if line.judged.decision == Decision::Ask {
@@ -81,12 +102,13 @@ impl Policy {
             let line = judge();
             if line.judged.decision == Decision::Ask {
                 self.ask_line(&known_as, command, text, &line, approver, cancel).await?;
-                return Ok(SpawnGrant::exactly(by, command));
+                return Ok(grant(&line));
             }
             line
         } else {
             line
         };
+        let granted = grant(&line);
         let Line { judged, class, .. } = line;
         let denied = judged.decision == Decision::Deny;
         if denied || class.is_some() || self.options.exec.audit_all {
@@ -103,7 +125,7 @@ impl Policy {
         if denied {
             return Err(Denied { code: ErrorCode::Denied, reason: judged.reason, unattended: false });
         }
-        Ok(SpawnGrant::exactly(by, command))
+        Ok(granted)
     }
 
     async fn ask_line(
@@ -154,9 +176,11 @@ impl Policy {
         let class = class.map(|it| Classified { class: it.class, tier: it.tier });
         let mut notes: Vec<String> = found.findings.iter().filter(|it| it.sure).map(describe).collect();
         notes.extend(found.doubts.iter().cloned());
+        let found_commands = found.commands.clone();
         let line = |decision, reason: String| {
             let found = Found { decision, reason, answered: false };
-            Line { judged: self.trusted_only(Capability::Exec, found), class, notes: notes.clone() }
+            let (judged, notes) = (self.trusted_only(Capability::Exec, found), notes.clone());
+            Line { judged, class, notes, commands: found_commands.clone() }
         };
         if !self.options.exec.enabled {
             return line(Decision::Deny, super::evaluate::SWITCHED_OFF.to_owned());

@@ -14,7 +14,7 @@ use process::Processes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{CommandSnapshots, Workspace};
+use workspace::{CommandSnapshots, RunId, Workspace};
 
 use super::log::Log;
 use super::run::{self, JobEnd, Running};
@@ -36,6 +36,8 @@ pub struct Shell {
     tasks: TaskTracker,
     closing: CancellationToken,
     redactor: Redactor,
+    /// The last run that was notified of the sandbox.
+    noted: Mutex<Option<RunId>>,
 }
 
 /// A started command with its output.
@@ -94,6 +96,7 @@ impl Shell {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             redactor: Redactor::from_env(),
+            noted: Mutex::default(),
         }))
     }
 
@@ -128,6 +131,11 @@ impl Shell {
 
     pub(crate) fn redactor(&self) -> Redactor {
         self.redactor.clone()
+    }
+
+    /// Whether the next result of `run` is its first, which describes the sandbox.
+    pub(super) fn notes_sandbox(&self, run: &RunId) -> bool {
+        self.noted.lock().replace(run.clone()).is_none_or(|last| last != *run)
     }
 
     /// Adds a job for a new command; `None` if too many are running.

@@ -6,6 +6,7 @@ mod diagnostics;
 mod jobs;
 mod log;
 mod run;
+mod sandbox;
 mod scrub;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ struct Arguments {
     timeout: Option<i64>,
     #[serde(default)]
     background: bool,
+    sandbox: Option<bool>,
     job: Option<String>,
     offset: Option<usize>,
     #[serde(default)]
@@ -67,6 +69,7 @@ impl Bash {
             "command": plain,
             "timeout": count("seconds; 120. With `job`: how long to wait for its end"),
             "background": { "type": "boolean" },
+            "sandbox": { "type": "boolean" },
             "job": plain,
             "offset": count("1-based"),
             "stop": { "type": "boolean" },
@@ -130,7 +133,7 @@ impl Bash {
         let context = &self.context;
         let unsaved = crate::unsaved::confirm(&self.context, line, cx).await?;
         let command = self.command(line);
-        let grant = cx.grant_line("bash", &command).await?;
+        let grant = cx.grant_line("bash", &command, args.sandbox.unwrap_or(true)).await?;
         let Some(job) = context.shell.open(line) else {
             let message = "too many commands are running; stop one with {\"job\": …, \"stop\": true}";
             return Err(Failure::new(ErrorCode::WrongState, message));
@@ -146,6 +149,7 @@ impl Bash {
             records.then(|| shell.snapshots.before(&text, &run, &name, &shell.processes))
         })
         .await?;
+        let sandbox = sandbox::Report::new(&context.shell, &grant, cx).await;
         let (process, output) = context.shell.processes.spawn_merged(&command, &grant).await?;
         before.iter_mut().for_each(CommandSnapshot::mark_running);
         let mut running = Running::new(process, output, context.shell.redactor());
@@ -160,6 +164,7 @@ impl Bash {
                 true,
                 &CommandChanges::default(),
                 &Verdict::nothing(),
+                &sandbox,
             ));
         }
         let stop = cx.cancel.clone();
@@ -177,7 +182,7 @@ impl Bash {
             None => CommandChanges::default(),
         };
         let verdict = diagnostics::compare(context, &wrote, cx).await;
-        Ok(self.render_result(&job, &unsaved, false, &wrote, &verdict))
+        Ok(self.render_result(&job, &unsaved, false, &wrote, &verdict, &sandbox))
     }
 
     /// Commits the command's changes to the journal, even if the call is dropped.
@@ -229,6 +234,7 @@ impl Bash {
         background: bool,
         wrote: &CommandChanges,
         verdict: &Verdict,
+        sandbox: &sandbox::Report,
     ) -> ToolResult {
         let mut text = String::new();
         if !unsaved.is_empty() {
@@ -252,6 +258,7 @@ impl Bash {
         if !verdict.text.is_empty() {
             text.push_str(&format!("\n{}", verdict.text.trim_end()));
         }
+        text.push_str(&sandbox.text);
         let (code, is_error) = match ended {
             Some(JobEnd { reason: EndReason::TimedOut, .. }) => (ErrorCode::Timeout, true),
             Some(JobEnd { reason: EndReason::Stopped, .. }) => (ErrorCode::Cancelled, true),
@@ -264,6 +271,7 @@ impl Bash {
         details["changed"] =
             json!(wrote.files.iter().map(|path| self.context.display_path(path)).collect::<Vec<_>>());
         details["diagnostics"] = verdict.details.clone();
+        details["sandbox"] = json!(sandbox.level.name());
         result.with_details(details)
     }
 
