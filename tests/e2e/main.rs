@@ -9,6 +9,7 @@ mod cancel;
 mod cli;
 mod complaints;
 mod concurrent_typing;
+mod confinement;
 mod context;
 mod conversations;
 mod crash;

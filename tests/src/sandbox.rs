@@ -177,6 +177,33 @@ impl Sandbox {
         command
     }
 
+    /// Starts a command in the product's own sandbox, with this profile and input.
+    pub fn confined(&self, level: &str, profile: &Value, words: &[&str], input: &str) -> Child {
+        let spec = serde_json::json!({
+            "level": level, "cwd": self.project(), "no_input": false, "profile": profile,
+        });
+        let mut command = self.command_anywhere(&[&["__confine"], words].concat());
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("pilcrow starts");
+        let spec = spec.to_string();
+        let bytes = format!("{}\n{spec}{input}", spec.len());
+        child.stdin.take().unwrap().write_all(bytes.as_bytes()).unwrap();
+        child
+    }
+
+    /// A profile in which the project is writable, except its repository's hooks and settings.
+    pub fn profile(&self, hidden: &[PathBuf], network: &str) -> Value {
+        let git = self.project().join(".git");
+        serde_json::json!({
+            "writable": [self.project()],
+            "created": [],
+            "protected": [git.join("hooks"), git.join("config")],
+            "hidden": hidden,
+            "readable": [],
+            "network": network,
+            "required": false,
+        })
+    }
+
     /// Sets the sandbox's environment for a command.
     ///
     /// It has the mark and the homes, but no keys and no settings.

@@ -20,7 +20,7 @@ use crate::{env, exec, tidy};
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// Areas to measure from outside the executable.
-const EXECUTABLE: [&str; 6] = ["startup", "size", "references", "commit", "editor", "search"];
+const EXECUTABLE: [&str; 7] = ["startup", "size", "sandbox", "references", "commit", "editor", "search"];
 /// Areas that take minutes and need installed servers or debug adapters.
 ///
 /// Measured by name alone.
@@ -40,7 +40,7 @@ const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Area to measure; default: those of the executable (startup to search).
-    /// One of startup, size, references, commit, editor, search, hashline, lsp, hub, agent, llm, or all;
+    /// One of startup, size, sandbox, references, commit, editor, search, hashline, lsp, hub, agent, llm, or all;
     /// or, as it takes minutes: projects and dap (a bare client beside Pilcrow, with servers and with debug adapters),
     /// sizes (every tool on large texts), or verdicts (what renames claim, and what the compiler says)
     #[arg(value_parser = parse_area)]

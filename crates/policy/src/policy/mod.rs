@@ -174,7 +174,7 @@ impl Policy {
         options
             .rules
             .extend(directories.iter().map(|directory| Rule::for_reading_below(&canonical(directory))));
-        options.shown.extend(directories.iter().map(|directory| canonical(directory)));
+        options.shown.extend(directories.iter().map(canonical));
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 

@@ -4,9 +4,6 @@
 //! keys, logins and Pilcrow's own files. Inside the project, files that other programs execute stay as they
 //! are. A line whose commands are all one tool of [`TOOLS`] may use what that tool works with.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-
 use paths::canonical_existing as canonical;
 use paths::{AbsPath, credential_names};
 use shell::Named;
@@ -83,7 +80,8 @@ impl Policy {
         let names = |get: fn(&Tool) -> &'static [&'static str]| tool.map_or(&[][..], get);
         let in_home = |name: &str| home.as_ref().map(|home| canonical(&home.join(name)));
 
-        let root = canonical(&self.options.root);
+        // As it was opened: a command may have put a link in its place.
+        let root = self.options.root.clone();
         let repository = Repository::find(&root);
         let mut writable = vec![root.clone()];
         writable.extend(repository.iter().flat_map(|it| it.directories.iter().cloned()));
@@ -93,6 +91,9 @@ impl Policy {
             CACHES.iter().filter_map(|cache| place(cache, home.as_ref())).collect();
         writable.extend(caches.iter().map(|(path, _)| path.clone()));
         writable.extend(names(|tool| tool.writes).iter().filter_map(|name| in_home(name)));
+        // Inside another writable directory, an earlier command may have put a link in its place.
+        let all = writable.clone();
+        writable.retain(|path| !all.iter().any(|other| path.starts_with(other) && path != other));
         let mut writable: Vec<AbsPath> = writable.iter().map(canonical).collect();
         // A mistaken variable must not open everything.
         let is_narrow = |path: &AbsPath| home.as_ref().is_none_or(|home| !home.starts_with(path));
@@ -173,31 +174,110 @@ impl Repository {
     fn find(root: &AbsPath) -> Option<Self> {
         let top = std::iter::successors(Some(root.clone()), AbsPath::parent)
             .find(|directory| directory.join(".git").as_path().exists())?;
-        let own = git_directory(&top)?;
-        let common = std::fs::read_to_string(own.join("commondir")).ok();
-        let git = common.map_or_else(|| own.clone(), |common| canonical(&own.join(common.trim())));
+        let (own, git) = git_directories(&top)?;
         let settings = vec![git.join("config"), own.join("config.worktree")];
         Some(Self { directories: vec![top, own, git.clone()], git, settings })
     }
 }
 
-/// The directory `.git`, or the one that a file of that name leads to.
-fn git_directory(top: &AbsPath) -> Option<AbsPath> {
+/// The git directory of a worktree, and the one that it shares with others.
+///
+/// A link or a file in the project must not open any directory that it names: a worktree's directory names
+/// the worktree in return, and a submodule's belongs to the repository around it.
+fn git_directories(top: &AbsPath) -> Option<(AbsPath, AbsPath)> {
     let path = top.join(".git");
     if path.as_path().is_dir() {
-        return Some(canonical(&path));
+        return (canonical(&path) == path).then(|| (path.clone(), path));
     }
-    let text = std::fs::read_to_string(&path).ok()?;
-    let target = text.strip_prefix("gitdir:")?.trim();
-    let found = canonical(&top.join(PathBuf::from(target)));
-    // A file in the project must not open any directory that it names.
-    is_git_directory(found.as_path()).then_some(found)
+    let read = |path: &AbsPath| std::fs::read_to_string(path).ok();
+    let text = read(&path)?;
+    let own = canonical(&top.join(text.strip_prefix("gitdir:")?.trim()));
+    if let Some(back) = read(&own.join("gitdir")) {
+        let worktrees = own.parent().filter(|parent| parent.file_name() == "worktrees")?;
+        let is_linked = canonical(&own.join(back.trim())) == path;
+        let git = worktrees.parent().filter(|_| is_linked)?;
+        return Some((own, git));
+    }
+    let mut above = std::iter::successors(own.parent(), AbsPath::parent);
+    let around = above.find(|directory| directory.file_name() == ".git")?.parent()?;
+    top.starts_with(&around).then(|| (own.clone(), own))
 }
 
-fn is_git_directory(path: &Path) -> bool {
-    path.join("HEAD").is_file()
-        && path.ancestors().any(|it| {
-            it.file_name().is_some_and(|name| name == OsStr::new(".git"))
-                || it.extension().is_some_and(|name| name == "git")
-        })
+#[cfg(test)]
+mod tests {
+    use paths::StateDir;
+
+    use super::*;
+    use crate::{ExecOptions, PolicyOptions, TrustStore};
+
+    fn policy(root: &AbsPath, sandbox: SandboxMode) -> Policy {
+        let trust = TrustStore::new(StateDir::new(root.join("state")));
+        let own = vec![root.join("state"), root.parent().unwrap()];
+        let exec = ExecOptions { sandbox, ..ExecOptions::default() };
+        Policy::new(PolicyOptions { own, exec, ..PolicyOptions::new(trust, root.clone()) })
+    }
+
+    fn commands(lines: &[&str]) -> Vec<Named> {
+        let words = |line: &&str| line.split(' ').map(str::to_owned).collect();
+        let named = |line: &&str| Named { words: words(line), whole: true, neutral: line.starts_with("cd ") };
+        lines.iter().map(named).collect()
+    }
+
+    #[test]
+    fn a_line_of_one_tool_uses_what_it_works_with() {
+        for (lines, programs) in [
+            (&["cd x", "git push"][..], Some("git")),
+            (&["git log", "cat a"], None),
+            (&["docker ps"], Some("docker")),
+            (&["cd x"], None),
+            (&[], None),
+        ] {
+            let tool = tool_of(&commands(lines)).map(|tool| tool.programs[0]);
+            assert_eq!(tool, programs, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_profile_protects_hooks_and_hides_own_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        for directory in [".git/hooks", "sub/state"] {
+            std::fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        let root = top.join("sub");
+        let profile = policy(&root, SandboxMode::Auto).sandbox_profile(&commands(&["ls"])).unwrap();
+        for writable in [top.clone(), root.clone(), AbsPath::new("/tmp").unwrap()] {
+            assert!(profile.writable.iter().any(|it| writable.starts_with(it)), "{writable}");
+        }
+        for protected in [top.join(".git/hooks"), top.join(".git/config"), root.join(".vscode/tasks.json")] {
+            assert!(profile.protected.contains(&protected), "{protected}");
+        }
+        // The parent of the project is its own too, but then the project could not be read.
+        assert!(profile.hidden.contains(&root.join("state")) && !profile.hidden.contains(&top));
+        let git = policy(&root, SandboxMode::Required).sandbox_profile(&commands(&["git fetch"])).unwrap();
+        assert!(git.required && !git.protected.contains(&top.join(".git/config")));
+        assert!(git.protected.contains(&top.join(".git/hooks")));
+        assert!(policy(&root, SandboxMode::Off).sandbox_profile(&commands(&["ls"])).is_none());
+    }
+
+    #[test]
+    fn a_git_file_opens_only_a_git_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        for directory in ["main/.git/worktrees/w", "w", "other"] {
+            std::fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        let own = top.join("main/.git/worktrees/w");
+        std::fs::write(own.join("gitdir"), format!("{}\n", top.join("w/.git"))).unwrap();
+        std::fs::write(top.join("w/.git"), format!("gitdir: {own}\n")).unwrap();
+        let found = Repository::find(&top.join("w")).unwrap();
+        assert_eq!(found.directories, [top.join("w"), own, top.join("main/.git")]);
+        for stranger in ["../other", "../main/.git", "../main/.git/worktrees/none"] {
+            std::fs::write(top.join("w/.git"), format!("gitdir: {stranger}\n")).unwrap();
+            assert!(Repository::find(&top.join("w")).is_none(), "{stranger}");
+        }
+        std::fs::remove_file(top.join("w/.git")).unwrap();
+        std::os::unix::fs::symlink(top.join("main/.git"), top.join("w/.git")).unwrap();
+        assert!(Repository::find(&top.join("w")).is_none());
+    }
 }

@@ -1,11 +1,13 @@
 //! The arguments of bubblewrap.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{Seek, Write};
 use std::os::fd::IntoRawFd;
 use std::path::{Path, PathBuf};
 
 use policy::Network;
+use rustix::thread::CapabilitySet;
 use seccompiler::BpfProgram;
 
 use super::Spec;
@@ -22,16 +24,14 @@ const SYSTEM: [&str; 7] =
     ["/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Capabilities that root keeps: those over files, which read-only ones do not obey.
-const ROOT_KEEPS: [&str; 8] = [
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_FOWNER",
-    "CAP_FSETID",
-    "CAP_KILL",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_SETGID",
-    "CAP_SETUID",
-];
+pub(super) const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID);
 
 pub(super) fn find() -> Option<&'static Path> {
     PLACES.into_iter().map(Path::new).find(|place| place.is_file())
@@ -65,7 +65,9 @@ pub(super) fn arguments(
     if rustix::process::geteuid().is_root() {
         // In a user namespace, root could not use the files of other users.
         options.add(["--cap-drop", "ALL"]);
-        ROOT_KEEPS.iter().for_each(|capability| options.add(["--cap-add", capability]));
+        for (name, _) in ROOT_KEEPS.iter_names() {
+            options.add(["--cap-add", &format!("CAP_{name}")]);
+        }
     } else {
         options.add(["--unshare-user"]);
     }
@@ -120,14 +122,16 @@ impl Options {
         for path in writable.iter().filter(|path| path.exists()) {
             self.map("--bind", path);
         }
-        for path in profile.protected.iter().map(|path| path.as_path()).filter(|path| path.exists()) {
-            let Some(top) = writable.iter().filter(|top| path.starts_with(top)).max() else { continue };
-            // A directory that is a mount cannot be renamed, with a changed copy put in its place.
-            let mut between: Vec<&Path> = path.ancestors().skip(1).take_while(|it| it != top).collect();
-            between.reverse();
-            between.iter().for_each(|directory| self.map("--bind", directory));
-            self.map("--ro-bind", path);
-        }
+        let protected: Vec<&Path> =
+            profile.protected.iter().map(|path| path.as_path()).filter(|path| path.exists()).collect();
+        // A directory that is a mount cannot be renamed, with a changed copy put in its place.
+        let above: BTreeSet<&Path> = protected
+            .iter()
+            .flat_map(|path| path.ancestors().skip(1))
+            .filter(|path| writable.iter().any(|top| path.starts_with(top)) && !writable.contains(path))
+            .collect();
+        above.iter().for_each(|directory| self.map("--bind", directory));
+        protected.iter().for_each(|path| self.map("--ro-bind", path));
         for path in profile.hidden.iter().map(|path| path.as_path()).filter(|path| path.exists()) {
             if !path.is_dir() {
                 self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), path.as_os_str()]);

@@ -10,6 +10,7 @@ use landlock::{
     RulesetError, Scope, path_beneath_rules,
 };
 use policy::{Network, SandboxProfile};
+use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
 use super::bwrap;
 
@@ -28,6 +29,13 @@ const DEVICES: [&str; 9] = [
 
 /// Restricts this process and all that it starts.
 pub(super) fn restrict(profile: &SandboxProfile) -> Result<(), String> {
+    let rest = CapabilitySet::all().difference(bwrap::ROOT_KEEPS);
+    if rustix::process::geteuid().is_root() {
+        for capability in rest.iter() {
+            // An error means that the kernel does not know it, or that a container's root may drop none.
+            remove_capability_from_bounding_set(capability).ok();
+        }
+    }
     limit(profile).map_err(|error| format!("Landlock: {error}"))
 }
 

@@ -90,11 +90,12 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    fn to_bytes(&self) -> Vec<u8> {
-        let json = serde_json::to_vec(self).expect("paths and words are valid JSON");
+    /// Renders the spec; an error if a path is not Unicode.
+    fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
+        let json = serde_json::to_vec(self)?;
         let mut bytes = format!("{}\n", json.len()).into_bytes();
         bytes.extend(json);
-        bytes
+        Ok(bytes)
     }
 
     /// A standard input for the helper of a command without input.
@@ -108,7 +109,7 @@ impl Spec {
 
     /// Writes the spec into an empty pipe that does not block.
     pub(crate) fn write_to(&self, pipe: impl AsFd) -> std::io::Result<()> {
-        let bytes = self.to_bytes();
+        let bytes = self.to_bytes()?;
         let written = rustix::io::write(pipe, &bytes)?;
         let is_whole = written == bytes.len();
         if is_whole { Ok(()) } else { Err(std::io::Error::other("the sandbox profile is too long")) }
@@ -200,6 +201,7 @@ fn confine(words: &[OsString]) -> Result<Infallible, String> {
         let null = std::fs::File::open("/dev/null").map_err(|error| format!("/dev/null: {error}"))?;
         rustix::stdio::dup2_stdin(&null).map_err(|error| format!("/dev/null: {error}"))?;
     }
+    std::env::set_current_dir(&spec.cwd).map_err(|error| format!("{}: {error}", spec.cwd))?;
     for directory in &spec.profile.created {
         // The command reports it if it needs a directory that cannot be created.
         std::fs::create_dir_all(directory).ok();
@@ -254,7 +256,7 @@ mod tests {
         };
         let cwd = AbsPath::new("/w").unwrap();
         let spec = Spec { level: SandboxLevel::Landlock, cwd, no_input: false, profile };
-        let mut bytes = spec.to_bytes();
+        let mut bytes = spec.to_bytes().unwrap();
         bytes.extend(b"input");
         let mut input = bytes.as_slice();
         assert_eq!(Spec::read(&mut input).unwrap().profile, spec.profile);

@@ -44,6 +44,9 @@ fn main() {
     if wanted("size") {
         size();
     }
+    if wanted("sandbox") {
+        sandbox();
+    }
     if wanted("references") {
         references();
     }
@@ -167,6 +170,32 @@ fn size() {
     let bytes = built::pilcrow().metadata().expect("pilcrow is built").len();
     let meaning = format!("{}", built::pilcrow().display());
     row("binary", format!("{:.2} MiB", bytes as f64 / 1048576.0), "20 MiB", &meaning);
+}
+
+fn sandbox() {
+    let sandbox = Sandbox::with(&[(".git/config", "")]);
+    let home = std::env::home_dir().unwrap_or_default();
+    let profile = sandbox.profile(&[home.join(".ssh"), home.join(".netrc"), sandbox.home()], "allowed");
+    let run = |level: &str| {
+        Times::of(STARTS, || {
+            let started = Instant::now();
+            let mut child = sandbox.confined(level, &profile, &["true"], "");
+            assert!(child.wait().expect("the helper ends").success(), "{level} works");
+            started.elapsed()
+        })
+    };
+    let plain = Times::of(STARTS, || {
+        let mut command = Command::new("true");
+        sandbox.prepare(&mut command);
+        let started = Instant::now();
+        assert!(command.status().expect("true starts").success());
+        started.elapsed()
+    });
+    for (level, aim) in [("bwrap", "15 ms"), ("landlock", "5 ms")] {
+        let cost = run(level).percentile(50) - plain.percentile(50);
+        let meaning = format!("median time of `true` above one without the helper, {STARTS} runs");
+        row(&format!("sandbox {level}, per command"), format!("{cost:.2} ms"), aim, &meaning);
+    }
 }
 
 fn references() {

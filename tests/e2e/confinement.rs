@@ -1,0 +1,214 @@
+//! The sandbox of commands: a program that tries to leave it, at each level, as root and as another user.
+//!
+//! The tests run the helper `pilcrow __confine` itself, so that they choose the level and the limits.
+
+#![expect(clippy::unwrap_used, reason = "a failing test should end with its location")]
+
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use tests::sandbox::{DEADLINE, finish};
+use tests::{Ran, Sandbox, check_output};
+
+const LEVELS: [&str; 2] = ["bwrap", "landlock"];
+
+/// A project with a repository, and files outside.
+fn project() -> Sandbox {
+    let sandbox = Sandbox::with(&[(".git/config", "[core]\n"), (".git/hooks/sample", ""), ("a.txt", "a\n")]);
+    for (path, text) in
+        [("outside/file", "text\n"), ("outside/login", "secret\n"), ("outside/keys/key", "secret\n")]
+    {
+        std::fs::create_dir_all(sandbox.beside(path).parent().unwrap()).unwrap();
+        std::fs::write(sandbox.beside(path), text).unwrap();
+    }
+    sandbox
+}
+
+fn profile(sandbox: &Sandbox, network: &str) -> Value {
+    let outside = sandbox.beside("outside");
+    sandbox.profile(&[outside.join("keys"), outside.join("login"), "/nowhere".into()], network)
+}
+
+#[track_caller]
+fn confined(sandbox: &Sandbox, level: &str, profile: &Value, words: &[&str]) -> Ran {
+    finish(sandbox.confined(level, profile, words, "the rest"), DEADLINE)
+}
+
+/// Tries to leave the sandbox; returns the attempts that differ from `denied`.
+fn attempts(level: &str, network: &str, as_root: bool) -> String {
+    let mut sandbox = project();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let unix = UnixListener::bind(sandbox.beside("outside/socket")).unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    let name = SocketAddr::from_abstract_name(format!("pilcrow-{port}")).unwrap();
+    let hidden = UnixListener::bind_addr(&name).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    udp.set_nonblocking(true).unwrap();
+    unix.set_nonblocking(true).unwrap();
+    hidden.set_nonblocking(true).unwrap();
+    if !as_root {
+        sandbox.drop_root();
+    }
+    // A process of the same user, which only the sandbox protects.
+    let mut other = sandbox.confined("none", &profile(&sandbox, "allowed"), &["sleep", "1000"], "");
+
+    let [project, outside] =
+        [sandbox.project(), sandbox.beside("outside")].map(|it| it.display().to_string());
+    let numbers = [other.id(), u32::from(port), u32::from(udp.local_addr().unwrap().port())];
+    let [process, tcp_port, udp_port] = numbers.map(|number| number.to_string());
+    let script = include_str!("confinement.py");
+    let words = ["python3", "-c", script, &project, &outside, &process, &tcp_port, &udp_port];
+    let ran = confined(&sandbox, level, &profile(&sandbox, network), &words).expect(0);
+    assert!(other.try_wait().unwrap().is_none(), "the process outside ended");
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    let changed = std::fs::read_dir(&outside).unwrap().count() != 4;
+    assert!(!changed && std::fs::read(sandbox.beside("outside/file")).unwrap() == b"text\n", "{}", ran.all());
+    if network == "allowed" {
+        assert!(udp.recv(&mut [0]).is_ok(), "{}", ran.all());
+    } else {
+        assert!(tcp.accept().is_err() && udp.recv(&mut [0]).is_err(), "{}", ran.all());
+        assert!(unix.accept().is_err() && hidden.accept().is_err(), "{}", ran.all());
+    }
+    ran.all()
+}
+
+fn check_attempts(level: &str, network: &str, expected: &Expect) {
+    let [by_root, by_other] = [true, false].map(|as_root| attempts(level, network, as_root));
+    assert_eq!(by_root, by_other);
+    check_output(&by_root, expected);
+}
+
+#[test]
+fn nothing_leaves_bwrap() {
+    check_attempts(
+        "bwrap",
+        "none",
+        &expect![[r#"
+        new file: denied (EROFS)
+        file: denied (EROFS)
+        truncation: denied (EROFS)
+        removal: denied (EROFS)
+        directory: denied (EROFS)
+        by link: denied (EROFS)
+        by hard link: denied (EXDEV)
+        moved in: denied (EXDEV)
+        moved out: denied (EXDEV)
+        by /proc/self/root: denied (EROFS)
+        by /proc/PID/root: denied (ENOENT)
+        mode: denied (EROFS)
+        system: denied
+        mount: denied (EPERM)
+        mount by a new user: denied (EPERM)
+        git hook: denied (EROFS)
+        git settings: denied (EROFS)
+        git moved: denied (EBUSY)
+        keys: denied (ENOENT)
+        keys by /proc: denied (ENOENT)
+        new key: denied (EROFS)
+        login: denied (EACCES)
+        signal: denied (ESRCH)
+        debugging: denied (ESRCH)
+        environment: denied (ENOENT)
+        io_uring: denied (EPERM)
+        kernel key: denied (EPERM)
+        vsock: denied (EPERM)
+        packets: denied (EPERM)
+        netlink: denied (EPERM)
+        tcp: denied (ECONNREFUSED)
+        unix: denied (EPERM)
+        abstract: denied (EPERM)
+    "#]],
+    );
+}
+
+#[test]
+fn nothing_leaves_landlock_but_metadata() {
+    check_attempts("landlock", "none", &expect![[""]]);
+}
+
+#[test]
+fn the_network_of_a_sandbox_may_be_allowed() {
+    for level in LEVELS {
+        let all = attempts(level, "allowed", true);
+        for line in ["tcp: allowed", "unix: allowed", "vsock: denied (EPERM)", "netlink: denied (EPERM)"] {
+            assert!(all.contains(line), "{level}: {line}\n{all}");
+        }
+    }
+}
+
+#[test]
+fn input_and_status_pass_through_a_sandbox() {
+    let sandbox = project();
+    for level in LEVELS {
+        let ran = confined(&sandbox, level, &profile(&sandbox, "none"), &["sh", "-c", "cat; pwd; exit 3"]);
+        let expected = format!("the rest{}\n", sandbox.project().display());
+        assert_eq!((ran.code(), ran.all()), (3, expected), "{level}");
+        let ran = confined(&sandbox, level, &profile(&sandbox, "none"), &["no-such-program"]);
+        assert!(ran.code() != 0 && ran.all().contains("no-such-program"), "{level}: {}", ran.all());
+    }
+}
+
+#[test]
+fn usual_work_succeeds_in_a_sandbox() {
+    for level in LEVELS {
+        let sandbox = Sandbox::with(&[
+            ("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+            ("src/main.rs", "fn main() { println!(\"built\"); }\n"),
+        ]);
+        let mut profile = profile(&sandbox, "allowed");
+        profile["writable"] = json!([sandbox.project(), sandbox.beside("user"), "/tmp"]);
+        let script = "set -e\n\
+            git init -q .; git config user.name a; git config user.email a@b; git add .; git commit -qm first\n\
+            git checkout -qb other; git mv src/main.rs src/moved.rs; git stash -q; git log --format=%s\n\
+            cargo build -q --offline; target/debug/tiny\n\
+            python3 -c 'import subprocess, multiprocessing as m; l = m.Lock(); print(subprocess.check_output([\"echo\", \"child\"]))'\n\
+            seq 1000 | sort -n | tail -1; cat <(echo substituted); echo here > /dev/null\n\
+            mkdir -p a/b c; echo x > a/b/f; mv a/b c/; ln c/b/f hard; cat c/b/f; t=$(mktemp); rm $t\n\
+            sleep 0.01 & wait; test $(ls ~ | wc -l) = 0";
+        let ran = confined(&sandbox, level, &profile, &["bash", "-c", script]);
+        assert_eq!(ran.all(), "first\nbuilt\nb'child\\n'\n1000\nsubstituted\nx\n", "{level}");
+        ran.expect(0);
+    }
+}
+
+#[test]
+fn the_tool_bash_runs_its_commands_in_the_sandbox() {
+    let mut sandbox = Sandbox::with(&[("write.py", "import sys; open(sys.argv[1], 'w').write('x')\n")]);
+    let own = sandbox.home().join("state/written");
+    let line =
+        format!("python3 write.py in; python3 write.py '{}' 2>&1 | tail -1; git init -q", own.display());
+    let answer = sandbox.tool("bash", &json!({ "command": line }));
+    assert_eq!(answer.value["details"]["sandbox"], "bwrap", "install bubblewrap: {:#}", answer.value);
+    assert!(answer.ok().contains("Read-only file system"), "{:#}", answer.value);
+    assert!(!own.exists() && sandbox.read("in") == "x");
+
+    let answer =
+        sandbox.tool("bash", &json!({ "command": "echo x > .git/hooks/y; python3 write.py .git/config" }));
+    answer.fails("denied");
+    let answer = sandbox.tool("bash", &json!({ "command": "python3 write.py .git/config 2>&1 | tail -1" }));
+    assert!(answer.ok().contains("Read-only file system"), "{:#}", answer.value);
+    sandbox.tool("bash", &json!({ "command": "git config a.b c && git config a.b" })).ok();
+
+    // A rule allows a command only inside of the sandbox.
+    sandbox.run(&["trust"]).expect(0);
+    let rules = "policy.rules = ['allow exec true']\n";
+    std::fs::create_dir_all(sandbox.home().join("config")).unwrap();
+    std::fs::write(sandbox.home().join("config/config.toml"), rules).unwrap();
+    sandbox.run(&["tool", "bash", r#"{"command": "true"}"#]).expect(0);
+    let ran = sandbox.run(&["tool", "bash", r#"{"command": "true", "sandbox": false}"#]).expect(3);
+    assert!(ran.all().contains("without the sandbox"), "{}", ran.all());
+    let answer = sandbox.tool("bash", &json!({ "command": "true", "sandbox": false }));
+    assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);
+    sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "required".to_owned());
+    sandbox.tool("bash", &json!({ "command": "true", "sandbox": false })).fails("denied");
+    assert!(sandbox.run(&["doctor"]).all().contains("bwrap and seccomp"));
+    sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "off".to_owned());
+    let answer = sandbox.tool("bash", &json!({ "command": "true" }));
+    assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);
+}
