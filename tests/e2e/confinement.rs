@@ -129,7 +129,45 @@ fn nothing_leaves_bwrap() {
 
 #[test]
 fn nothing_leaves_landlock_but_metadata() {
-    check_attempts("landlock", "none", &expect![[""]]);
+    check_attempts(
+        "landlock",
+        "none",
+        &expect![[r#"
+        new file: denied (EACCES)
+        file: denied (EACCES)
+        truncation: denied (EACCES)
+        removal: denied (EACCES)
+        directory: denied (EACCES)
+        by link: denied (EACCES)
+        by hard link: denied (EXDEV)
+        moved in: denied (EACCES)
+        moved out: denied (EACCES)
+        by /proc/self/root: denied (EACCES)
+        by /proc/PID/root: denied (EACCES)
+        mode: allowed
+        system: denied
+        mount: denied (EPERM)
+        mount by a new user: denied (EPERM)
+        git hook: allowed
+        git settings: allowed
+        git moved: allowed
+        keys: denied (EACCES)
+        keys by /proc: denied (EACCES)
+        new key: denied (EACCES)
+        login: denied (EACCES)
+        signal: denied (EPERM)
+        debugging: denied (EPERM)
+        environment: denied (EACCES)
+        io_uring: denied (EPERM)
+        kernel key: denied (EPERM)
+        vsock: denied (EPERM)
+        packets: denied (EPERM)
+        netlink: denied (EPERM)
+        tcp: denied (EPERM)
+        unix: denied (EPERM)
+        abstract: denied (EPERM)
+    "#]],
+    );
 }
 
 #[test]
@@ -137,7 +175,7 @@ fn the_network_of_a_sandbox_may_be_allowed() {
     for level in LEVELS {
         let all = attempts(level, "allowed", true);
         for line in ["tcp: allowed", "unix: allowed", "vsock: denied (EPERM)", "netlink: denied (EPERM)"] {
-            assert!(all.contains(line), "{level}: {line}\n{all}");
+            assert!(all.lines().any(|it| it == line), "{level}: {line}\n{all}");
         }
     }
 }
@@ -150,7 +188,7 @@ fn input_and_status_pass_through_a_sandbox() {
         let expected = format!("the rest{}\n", sandbox.project().display());
         assert_eq!((ran.code(), ran.all()), (3, expected), "{level}");
         let ran = confined(&sandbox, level, &profile(&sandbox, "none"), &["no-such-program"]);
-        assert!(ran.code() != 0 && ran.all().contains("no-such-program"), "{level}: {}", ran.all());
+        assert_ne!(ran.code(), 0, "{level}: {}", ran.all());
     }
 }
 
@@ -181,18 +219,19 @@ fn usual_work_succeeds_in_a_sandbox() {
 fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     let mut sandbox = Sandbox::with(&[("write.py", "import sys; open(sys.argv[1], 'w').write('x')\n")]);
     let own = sandbox.home().join("state/written");
-    let line =
-        format!("python3 write.py in; python3 write.py '{}' 2>&1 | tail -1; git init -q", own.display());
+    let write = "python3 write.py";
+    let line = format!("{write} in; {write} '{}' 2>/dev/null || echo refused; git init -q", own.display());
     let answer = sandbox.tool("bash", &json!({ "command": line }));
     assert_eq!(answer.value["details"]["sandbox"], "bwrap", "install bubblewrap: {:#}", answer.value);
-    assert!(answer.ok().contains("Read-only file system"), "{:#}", answer.value);
+    assert_eq!(answer.ok().lines().next(), Some("refused"), "{:#}", answer.value);
     assert!(!own.exists() && sandbox.read("in") == "x");
 
     let answer =
         sandbox.tool("bash", &json!({ "command": "echo x > .git/hooks/y; python3 write.py .git/config" }));
     answer.fails("denied");
-    let answer = sandbox.tool("bash", &json!({ "command": "python3 write.py .git/config 2>&1 | tail -1" }));
-    assert!(answer.ok().contains("Read-only file system"), "{:#}", answer.value);
+    let answer = sandbox
+        .tool("bash", &json!({ "command": "python3 write.py .git/config 2>/dev/null || echo refused" }));
+    assert_eq!(answer.ok(), "refused\nexit status 0");
     sandbox.tool("bash", &json!({ "command": "git config a.b c && git config a.b" })).ok();
 
     // A rule allows a command only inside of the sandbox.
@@ -201,13 +240,13 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     std::fs::create_dir_all(sandbox.home().join("config")).unwrap();
     std::fs::write(sandbox.home().join("config/config.toml"), rules).unwrap();
     sandbox.run(&["tool", "bash", r#"{"command": "true"}"#]).expect(0);
-    let ran = sandbox.run(&["tool", "bash", r#"{"command": "true", "sandbox": false}"#]).expect(3);
-    assert!(ran.all().contains("without the sandbox"), "{}", ran.all());
+    sandbox.run(&["tool", "bash", r#"{"command": "true", "sandbox": false}"#]).expect(3);
     let answer = sandbox.tool("bash", &json!({ "command": "true", "sandbox": false }));
     assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);
     sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "required".to_owned());
     sandbox.tool("bash", &json!({ "command": "true", "sandbox": false })).fails("denied");
-    assert!(sandbox.run(&["doctor"]).all().contains("bwrap and seccomp"));
+    let report: Value = serde_json::from_str(&sandbox.run(&["doctor", "--json"]).stdout).unwrap();
+    assert_eq!(report["confinement"], "bwrap and seccomp");
     sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "off".to_owned());
     let answer = sandbox.tool("bash", &json!({ "command": "true" }));
     assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);

@@ -190,7 +190,9 @@ impl Sandbox {
         child
     }
 
-    /// A profile in which the project is writable, except its repository's hooks and settings.
+    /// A profile in which only the project is writable.
+    ///
+    /// Its repository's hooks and settings are not.
     pub fn profile(&self, hidden: &[PathBuf], network: &str) -> Value {
         let git = self.project().join(".git");
         serde_json::json!({

@@ -25,7 +25,9 @@ pub enum Network {
     None,
 }
 
-/// Limits of a command's processes. Paths are resolved; those that do not exist have no effect.
+/// Limits of a command's processes.
+///
+/// Paths are resolved; those that do not exist have no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxProfile {

@@ -297,7 +297,7 @@ impl Processes {
             .map_err(|source| spawn_error(&command, program, source))
     }
 
-    /// The confinement of `command`; `None` where no sandbox works and none is required.
+    /// The confinement of `command`; `None` if none works or is required.
     async fn confine(
         &self,
         profile: &SandboxProfile,

@@ -310,8 +310,8 @@ pub struct Exec {
     /// about, denied, or assigned a class. `on` is the stricter value.
     #[schemars(extend("default" = "off", "x-pilcrow-class" = "policy", "enum" = ["off", "on"]))]
     pub audit_all: OneOf<bool>,
-    /// Whether commands run in a sandbox: never, in the best one that works here, or only in
-    /// one.
+    /// Whether commands run in a sandbox: never, in the best one that works here, or
+    /// only in one.
     #[schemars(extend("default" = "auto", "x-pilcrow-class" = "policy"))]
     pub sandbox: OneOf<SandboxMode>,
 }

@@ -408,6 +408,7 @@ fn the_schema_has_every_key() {
         exec.enabled
         exec.deny_threshold
         exec.audit_all
+        exec.sandbox
         lsp.idle_stop
         lsp.max_warm
         lsp.max_memory

@@ -4,6 +4,8 @@
 //! keys, logins and Pilcrow's own files. Inside the project, files that other programs execute stay as they
 //! are. A line whose commands are all one tool of [`TOOLS`] may use what that tool works with.
 
+use std::path::Path;
+
 use paths::canonical_existing as canonical;
 use paths::{AbsPath, credential_names};
 use shell::Named;
@@ -30,7 +32,9 @@ const TOOLS: &[Tool] = &[
     Tool { programs: &["psql", "pg_dump", "pg_restore"], reads: &[".pgpass"], writes: &[] },
 ];
 
-/// Caches: the variable that moves one, else its place in the home directory, and the tool that makes it.
+/// Caches: variable, place in the home directory, and tool.
+///
+/// The variable moves the cache, and the tool creates it.
 const CACHES: &[(&str, &str, &str)] = &[
     ("XDG_CACHE_HOME", ".cache", ""),
     ("CARGO_HOME", ".cargo", "cargo"),
@@ -51,7 +55,7 @@ const CACHES: &[(&str, &str, &str)] = &[
     ("CCACHE_DIR", ".ccache", ""),
 ];
 
-/// What stays read-only below the caches: programs, settings and logins.
+/// Read-only paths below the caches: programs, settings and logins.
 const IN_CACHES: &[&str] = &[
     ".cargo/bin",
     ".cargo/config",
@@ -91,13 +95,18 @@ impl Policy {
             CACHES.iter().filter_map(|cache| place(cache, home.as_ref())).collect();
         writable.extend(caches.iter().map(|(path, _)| path.clone()));
         writable.extend(names(|tool| tool.writes).iter().filter_map(|name| in_home(name)));
+        // A mistaken variable must not open everything.
+        let is_narrow = |path: &AbsPath| {
+            let holds_home = home.as_ref().is_some_and(|home| home.starts_with(path));
+            *path == root
+                || TEMPORARY.iter().any(|it| path.as_path() == Path::new(it))
+                || path.parent().is_some() && !holds_home
+        };
+        writable.retain(&is_narrow);
         // Inside another writable directory, an earlier command may have put a link in its place.
         let all = writable.clone();
         writable.retain(|path| !all.iter().any(|other| path.starts_with(other) && path != other));
-        let mut writable: Vec<AbsPath> = writable.iter().map(canonical).collect();
-        // A mistaken variable must not open everything.
-        let is_narrow = |path: &AbsPath| home.as_ref().is_none_or(|home| !home.starts_with(path));
-        writable.retain(|path| *path == root || path.parent().is_some() && is_narrow(path));
+        let mut writable: Vec<AbsPath> = writable.iter().map(canonical).filter(&is_narrow).collect();
         writable.sort();
         writable.dedup();
         let created =

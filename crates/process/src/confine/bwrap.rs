@@ -23,7 +23,7 @@ const DEVICES: [&str; 3] = ["/dev/dri", "/dev/kfd", "/dev/kvm"];
 const SYSTEM: [&str; 7] =
     ["/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Capabilities that root keeps: those over files, which read-only ones do not obey.
+/// Capabilities that root keeps: those over files and its own processes.
 pub(super) const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -146,7 +146,7 @@ impl Options {
     }
 }
 
-/// A file in memory with `bytes`, which the next program inherits; returns its descriptor's number.
+/// A file in memory for the next program; returns the number of its descriptor.
 fn inherited(name: &str, bytes: &[u8]) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::empty());

@@ -157,7 +157,7 @@ pub(crate) fn missing(level: SandboxLevel) -> Option<&'static str> {
     (level != SandboxLevel::None).then_some("there is no sandbox on this system")
 }
 
-/// A command that prints [`PROBE_ANSWER`] if its files and system calls are limited.
+/// A command that prints [`PROBE_ANSWER`] if files and calls are limited.
 pub(crate) fn probe(level: SandboxLevel) -> (CommandLine, Spec) {
     let script = format!(
         "while read name value; do [ \"$name $value\" = 'Seccomp: 2' ] && filtered=1; done </proc/self/status\n\
