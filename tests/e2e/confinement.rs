@@ -235,7 +235,7 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     sandbox.tool("bash", &json!({ "command": "git config a.b c && git config a.b" })).ok();
 
     // A rule allows a command only inside of the sandbox.
-    sandbox.run(&["trust"]).expect(0);
+    sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
     let rules = "policy.rules = ['allow exec true']\n";
     std::fs::create_dir_all(sandbox.home().join("config")).unwrap();
     std::fs::write(sandbox.home().join("config/config.toml"), rules).unwrap();

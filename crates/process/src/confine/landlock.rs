@@ -9,6 +9,7 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, Scope, path_beneath_rules,
 };
+use paths::AbsPath;
 use policy::{Network, SandboxProfile};
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
@@ -70,8 +71,10 @@ fn limit(profile: &SandboxProfile) -> Result<(), RulesetError> {
 ///
 /// An entry that appears later beside a hidden path is not among them.
 fn visible(profile: &SandboxProfile) -> Vec<PathBuf> {
-    let hidden: Vec<&Path> =
-        profile.hidden.iter().map(|path| path.as_path()).filter(|path| path.exists()).collect();
+    // A writable directory can be read, with all below it.
+    let is_open = |path: &AbsPath| profile.writable.iter().any(|open| path.starts_with(open));
+    let hidden = profile.hidden.iter().filter(|path| !is_open(path)).map(|path| path.as_path());
+    let hidden: Vec<&Path> = hidden.filter(|path| path.exists()).collect();
     let mut found = Vec::new();
     let mut pending = vec![PathBuf::from("/")];
     while let Some(path) = pending.pop() {
