@@ -70,7 +70,8 @@ impl OpenCandidates {
 
     /// Opens the candidates that an answer lacks, and returns whether there are any.
     ///
-    /// The server has searched the others: those in the answer, and those that were open.
+    /// The server has searched the others: those in the answer, and those that were open. Positions in a file
+    /// with a byte order mark are known to be Pilcrow's only if it was open.
     pub(super) async fn open_missing(
         &mut self,
         pool: &ServerPool,
@@ -82,24 +83,12 @@ impl OpenCandidates {
         let answered: HashSet<&AbsPath> = answer.iter().map(|place| &place.path).collect();
         let missing: Vec<Document> = {
             let open = server.core.documents();
-            let is_searched = |path: &AbsPath| answered.contains(path) || open.holds(path);
-            found.documents.iter().filter(|document| !is_searched(&document.path)).cloned().collect()
+            let is_searched = |it: &Document| open.holds(&it.path) || !it.bom && answered.contains(&it.path);
+            found.documents.iter().filter(|document| !is_searched(document)).cloned().collect()
         };
-        self.open(pool, server, &missing, clock).await?;
-        Ok(!missing.is_empty())
-    }
-
-    async fn open(
-        &mut self,
-        pool: &ServerPool,
-        server: &Server,
-        documents: &[Document],
-        clock: Clock<'_>,
-    ) -> Result<(), ServerError> {
-        let Some(found) = self.found.as_ref().filter(|_| !documents.is_empty()) else { return Ok(()) };
-        let opened = pool.open_found(server, found, documents, clock).await?;
+        let opened = pool.open_found(server, found, &missing, clock).await?;
         self.opened.extend(opened);
-        Ok(())
+        Ok(!missing.is_empty())
     }
 
     pub(super) async fn close(&mut self, server: &Server) {
@@ -151,36 +140,25 @@ impl ServerPool {
         name: &str,
         clock: Clock<'_>,
     ) -> Result<OpenCandidates, ServerError> {
-        self.open_some(server, name, |_| true, clock).await
+        let mut candidates = self.find_openable(server, name, clock).await?;
+        if let Some(found) = &candidates.found {
+            candidates.opened.extend(self.open_found(server, found, &found.documents, clock).await?);
+        }
+        Ok(candidates)
     }
 
-    /// Opens only the candidates that the server would read otherwise than Pilcrow.
-    ///
-    /// Those with unsaved text or recent changes are open for any request. A first answer shows which others
-    /// are needed: [`OpenCandidates::open_missing`].
-    pub(super) async fn open_unlike_candidates(
+    /// Finds the candidates for `name`, and opens none, if the server's definition requires open ones.
+    pub(super) async fn find_openable(
         &self,
         server: &Server,
         name: &str,
-        clock: Clock<'_>,
-    ) -> Result<OpenCandidates, ServerError> {
-        self.open_some(server, name, |document| document.bom, clock).await
-    }
-
-    async fn open_some(
-        &self,
-        server: &Server,
-        name: &str,
-        opens: fn(&&Document) -> bool,
         clock: Clock<'_>,
     ) -> Result<OpenCandidates, ServerError> {
         if !server.core.definition.open_candidates || name.is_empty() {
             return Ok(OpenCandidates::default());
         }
         let found = self.find_candidates(server, name, Kinds::Own, clock).await?;
-        let documents: Vec<Document> = found.documents.iter().filter(opens).cloned().collect();
-        let opened = self.open_found(server, &found, &documents, clock).await?;
-        Ok(OpenCandidates { opened: opened.into_iter().collect(), found: Some(found) })
+        Ok(OpenCandidates { opened: Vec::new(), found: Some(found) })
     }
 
     /// Opens `documents`, some of the candidates that were found.

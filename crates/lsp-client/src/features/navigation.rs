@@ -185,7 +185,7 @@ impl ServerPool {
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let mut candidates = self.open_unlike_candidates(&server, name, clock).await?;
+        let mut candidates = OpenCandidates::default();
         let asked =
             self.ask_for_all_uses(&server, (doc, offset), include_declaration, &mut candidates, clock).await;
         candidates.close(&server).await;
@@ -198,7 +198,7 @@ impl ServerPool {
         Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(missed)))
     }
 
-    /// Requests references, if needed twice.
+    /// Requests references while it finds the candidates; if needed, requests them twice.
     ///
     /// Before the second request, the candidates are opened that the first answer lacks.
     pub(super) async fn ask_for_all_uses(
@@ -209,7 +209,13 @@ impl ServerPool {
         candidates: &mut OpenCandidates,
         clock: Clock<'_>,
     ) -> Result<Asked, ServerError> {
-        let asked = ask_for_uses(server, doc, offset, include_declaration, clock).await?;
+        let name = &doc.text[text::word_at(&doc.text, offset)];
+        let (found, asked) = tokio::join!(
+            self.find_openable(server, name, clock),
+            ask_for_uses(server, doc, offset, include_declaration, clock)
+        );
+        *candidates = found?;
+        let asked = asked?;
         match candidates.open_missing(self, server, &locations(server, &asked)?, clock).await? {
             true => ask_for_uses(server, doc, offset, include_declaration, clock).await,
             false => Ok(asked),

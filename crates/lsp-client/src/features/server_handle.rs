@@ -181,8 +181,8 @@ impl ServerHandle {
     ) -> Result<(OpenCandidates, Result<Vec<Location>, ServerError>), ServerError> {
         let server = self.server();
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let mut candidates = pool.open_unlike_candidates(server, name, clock).await?;
-        if candidates.found().is_none() {
+        let mut candidates = OpenCandidates::default();
+        if !server.core.definition.open_candidates || name.is_empty() {
             return Ok((candidates, Ok(Vec::new())));
         }
         let uses = async {
@@ -191,11 +191,9 @@ impl ServerHandle {
             locations(server, &asked.await?)
         };
         let uses = uses.await;
-        if uses.is_err()
-            && let Err(error) = candidates.open_missing(pool, server, &[], clock).await
-        {
+        if uses.is_err() {
             candidates.close(server).await;
-            return Err(error);
+            candidates = pool.open_candidates(server, name, clock).await?;
         }
         Ok((candidates, uses))
     }
