@@ -101,6 +101,8 @@ pub const SERVER_EXIT: Duration = ms(2000);
 
 /// The adapter's last answer, and its process after that.
 pub const ADAPTER_ANSWER: Duration = ms(1000);
+/// A port given by the user, until something listens.
+pub const DEBUG_PORT: Duration = ms(2000);
 /// An adapter or a program that it started, from SIGTERM to SIGKILL.
 pub const ADAPTER: Duration = ms(300);
 /// The process of a closed stream, and the stream of an ended process.

@@ -59,6 +59,8 @@ pub struct DebuggerDefinition {
     pub launch: Value,
     /// Arguments merged over those of `launch` if a file is standard input.
     pub stdin: Option<Value>,
+    /// Arguments merged over those of `launch` for a file that `patterns` does not match.
+    pub launch_executable: Option<Value>,
     /// Arguments of `attach`, if the adapter supports it.
     pub attach: Option<Value>,
     /// Exception filters that are on by default, instead of the adapter's own.
@@ -366,6 +368,7 @@ impl DebuggerDefinition {
             texts: BTreeMap::new(),
             launch: Value::Null,
             stdin: None,
+            launch_executable: None,
             attach: None,
             exceptions: Vec::new(),
             tests: BTreeMap::new(),

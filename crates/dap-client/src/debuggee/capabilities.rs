@@ -6,6 +6,7 @@
 pub(crate) fn required_capability(command: &str) -> Option<&'static str> {
     Some(match command {
         "breakpointLocations" => "supportsBreakpointLocationsRequest",
+        "cancel" => "supportsCancelRequest",
         "completions" => "supportsCompletionsRequest",
         "dataBreakpointInfo" | "setDataBreakpoints" => "supportsDataBreakpoints",
         "disassemble" => "supportsDisassembleRequest",

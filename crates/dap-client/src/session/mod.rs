@@ -143,7 +143,8 @@ pub struct Session {
     sent_fences: AtomicU64,
     /// Whether a fence did not arrive, so that none is waited for.
     lost_fence: AtomicBool,
-    unresponsive: AtomicBool,
+    /// The first request without an answer, and its time, while the adapter answers nothing.
+    silence: Mutex<Option<(String, Instant)>>,
     inner: Arc<Inner>,
     ended: CancellationToken,
 }
@@ -321,7 +322,7 @@ impl Session {
             observed_takeovers: AtomicU64::new(0),
             sent_fences: AtomicU64::new(0),
             lost_fence: AtomicBool::new(false),
-            unresponsive: AtomicBool::new(false),
+            silence: Mutex::new(None),
             inner,
             ended: CancellationToken::new(),
         });
@@ -598,9 +599,12 @@ impl Session {
         if CONTROL_COMMANDS.contains(&command) {
             self.in_control(command)?;
         }
+        if self.is_unresponsive() && !self.answers(&clock.cancel).await {
+            return Err(self.unresponsive(command, Instant::now()));
+        }
+        let sent = Instant::now();
         match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
             Ok(body) => {
-                self.unresponsive.store(false, Ordering::Relaxed);
                 let read = serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
                     adapter: self.adapter.name.clone(),
                     command: command.to_owned(),
@@ -614,9 +618,8 @@ impl Session {
                 }
                 Ok(body)
             }
-            Err(RequestError::Deadline { command, after }) if !self.answers(&clock.cancel).await => {
-                self.unresponsive.store(true, Ordering::Relaxed);
-                Err(DapError::Unresponsive { adapter: self.adapter.name.clone(), command, after })
+            Err(RequestError::Deadline { .. }) if !self.answers(&clock.cancel).await => {
+                Err(self.unresponsive(command, sent))
             }
             Err(error) => Err(self.explain(error).await),
         }
@@ -641,12 +644,26 @@ impl Session {
             return true;
         }
         let probe = self.client.request("threads", Value::Null, deadlines::ADAPTER_ANSWER, cancel).await;
-        !matches!(probe, Err(RequestError::Deadline { .. }))
+        let answers = !matches!(probe, Err(RequestError::Deadline { .. }));
+        if answers {
+            *self.silence.lock() = None;
+        }
+        answers
+    }
+
+    /// Records that the adapter answers nothing, since `sent` at the latest.
+    fn unresponsive(&self, command: &str, sent: Instant) -> DapError {
+        let mut silence = self.silence.lock();
+        let (command, since) = silence.get_or_insert_with(|| (command.to_owned(), sent));
+        let (adapter, command) = (self.adapter.name.clone(), command.clone());
+        DapError::Unresponsive { adapter, command, after: since.elapsed() }
     }
 
     /// Whether the adapter answered nothing when a request was last sent.
+    ///
+    /// Further requests then fail within a second, until it answers again.
     pub fn is_unresponsive(&self) -> bool {
-        self.unresponsive.load(Ordering::Relaxed)
+        self.silence.lock().is_some()
     }
 
     /// The error of a failed request; the session's end explains a closed stream.

@@ -9,20 +9,21 @@ mod relaunch;
 pub(crate) mod reverse;
 mod tree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use adapters::{DebuggerDefinition, DebuggerDefinitions, ProjectPrograms, fill, merge};
+use adapters::{DebuggerDefinition, DebuggerDefinitions, Definition, ProjectPrograms, fill, merge};
 use parking_lot::{Mutex, MutexGuard};
 use paths::{AbsPath, StateDir};
 use policy::SpawnGrant;
-use process::Processes;
+use process::{Processes, deadlines};
 use reverse::{DenySpawns, ReverseRequests, SpawnApprover};
 use serde_json::{Map, Value, json};
 use shell::CommandLine;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workspace::RunId;
@@ -154,8 +155,14 @@ impl Sessions {
         }
         let variables = self.variables(&adapter, spec);
         let mut arguments = fill(template, &variables).unwrap_or_else(|| json!({}));
-        if let Some(test_arguments) = test_template.and_then(|it| fill(it, &variables)) {
-            merge(&mut arguments, test_arguments);
+        let executable = match &spec.target {
+            Target::Program(path) if !adapter.covers(path.as_path()) && path.as_path().is_file() => {
+                adapter.launch_executable.as_ref()
+            }
+            _ => None,
+        };
+        for more in [executable, test_template].into_iter().flatten() {
+            merge(&mut arguments, fill(more, &variables).unwrap_or_else(|| json!({})));
         }
         if spec.stdin.is_some() {
             let template = adapter.stdin.as_ref().filter(|_| !attaches);
@@ -266,6 +273,12 @@ impl Sessions {
             let refused = definitions.refused().iter().map(|it| format!("\nnot used: {it}"));
             DapError::NoAdapter { what, known: known + &refused.collect::<String>() }
         };
+        if let Target::Process(pid) = spec.target
+            && Path::new("/proc/self").exists()
+            && !Path::new(&format!("/proc/{pid}")).exists()
+        {
+            return Err(DapError::Invalid(format!("there is no process {pid}; list the running ones")));
+        }
         if let Some(name) = &spec.adapter {
             let adapter = definitions.get(name).cloned();
             if let (Some(adapter), Some(test)) = (&adapter, &spec.test)
@@ -382,7 +395,8 @@ impl Sessions {
         let connect = async {
             match &plan.connect {
                 Some((host, port)) => {
-                    transport::connect_to(&plan.adapter.name, host, *port, clock.until).await
+                    let until = clock.until.min(Instant::now() + deadlines::DEBUG_PORT);
+                    transport::connect_to(&plan.adapter.name, host, *port, until).await
                 }
                 None => {
                     let socket_dir = self.socket_dir();

@@ -339,7 +339,7 @@ async fn a_request_without_its_capability_is_not_sent() {
     let bench = Bench::new(script);
     let session = bench.start().await;
     stopped_or_ended(&session).await;
-    for command in ["stepBack", "readMemory"] {
+    for command in ["stepBack", "readMemory", "cancel"] {
         let answer = session.ask(command, json!({}), Need::NotTerminated, &clock()).await;
         let error = answer.unwrap_err();
         assert_eq!(error.code(), policy::ErrorCode::Unsupported, "{error}");
@@ -372,6 +372,12 @@ async fn an_adapter_that_answers_nothing_is_reported() {
     let asked = session.evaluate("n", None, "watch", &within(Duration::from_millis(100))).await;
     assert!(matches!(asked, Err(DapError::Unresponsive { .. })), "{asked:?}");
     assert!(session.is_unresponsive());
+    // Another request fails without its own deadline, and names the first one.
+    let asked = session.ask("scopes", json!({}), Need::NotTerminated, &clock()).await;
+    assert!(
+        matches!(&asked, Err(DapError::Unresponsive { command, .. }) if command == "evaluate"),
+        "{asked:?}"
+    );
     session.terminate(&clock()).await;
     assert!(!bench.adapter_lives());
 }

@@ -419,11 +419,14 @@ pub(super) fn check_hit(hit: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-/// The names in a condition that its file does not have, for a note.
+/// Describes a defect of a condition: it is incomplete, or has names that its file lacks.
 ///
 /// Most adapters do not report a condition that cannot be evaluated.
-pub(super) fn unknown_names(context: &ToolContext, it: &SourceBreakpoint) -> Option<String> {
+pub(super) fn condition_defect(context: &ToolContext, it: &SourceBreakpoint) -> Option<String> {
     let condition = it.condition.as_deref()?;
+    if is_incomplete(condition) {
+        return Some(format!("`{condition}` is incomplete"));
+    }
     let document = context.workspace.document(&it.path).ok()?;
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let has = |name: &&str| document.text.split(|c| !is_part(c)).any(|word| word == *name);
@@ -432,6 +435,19 @@ pub(super) fn unknown_names(context: &ToolContext, it: &SourceBreakpoint) -> Opt
     let unknown: Vec<String> = names.filter(|name| !has(name)).map(|name| format!("`{name}`")).collect();
     (!unknown.is_empty())
         .then(|| format!("{} is not in {}", unknown.join(", "), context.display_path(&it.path)))
+}
+
+/// Whether an expression ends with an operator or has brackets without a partner.
+fn is_incomplete(expression: &str) -> bool {
+    let expression = expression.trim_end();
+    let is_step = expression.ends_with("++") || expression.ends_with("--");
+    // Brackets inside a string need no partner.
+    let is_text = expression.contains(['"', '\'', '`']);
+    let count = |bracket: char| expression.matches(bracket).count();
+    let is_unbalanced =
+        [('(', ')'), ('[', ']'), ('{', '}')].iter().any(|(open, close)| count(*open) != count(*close));
+    expression.ends_with(['<', '>', '=', '+', '-', '*', '/', '%', '&', '|', '^', '!', ',', '.']) && !is_step
+        || is_unbalanced && !is_text
 }
 
 fn target(context: &ToolContext, args: &LaunchArguments, attaches: bool) -> Result<Target, Failure> {
@@ -475,7 +491,7 @@ fn render_breakpoints(context: &ToolContext, all: &Breakpoints) -> (String, Vec<
             let why = placed.sentence().unwrap_or("until its code is loaded");
             line.push_str(&format!(" (not set: {why})"));
         }
-        line.extend(unknown_names(context, it).map(|note| format!(" ({note})")));
+        line.extend(condition_defect(context, it).map(|note| format!(" ({note})")));
         text.push_str(&format!("{line}\n"));
         list.push(json!({ "file": context.display_path(&it.path), "line": at, "verified": placed.verified }));
     }
@@ -507,4 +523,16 @@ fn render_breakpoints(context: &ToolContext, all: &Breakpoints) -> (String, Vec<
         text = "no breakpoints\n".to_owned();
     }
     (text, list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_incomplete;
+
+    #[test]
+    fn incomplete_conditions_are_found() {
+        assert!(["a >", "f(a", "a ==", "x.", "[1, 2"].into_iter().all(is_incomplete));
+        let complete = ["a > 3", "f(a)", "i++", "name == \"(\"", "a", "x[1] && (b | c)", "x?"];
+        assert!(!complete.into_iter().any(is_incomplete));
+    }
 }

@@ -230,6 +230,9 @@ impl Debug {
                     &self.context.debug.end_of(session).unwrap_or_else(|| end.clone()),
                     &session.adapter,
                 ),
+                other if session.is_unresponsive() => {
+                    format!("{}, but its adapter answers nothing", other.name())
+                }
                 other => other.name().to_owned(),
             };
             let parent =

@@ -303,7 +303,7 @@ impl Debug {
     }
 
     /// Explains why a point was never passed.
-    fn explain_passes(&self, root: &Arc<Session>, point: &Point, passes: usize) -> String {
+    fn explain_passes(&self, root: &Arc<Session>, point: &Point, table: &Table, passes: usize) -> String {
         let tree = self.context.debug.tree(root);
         let all = tree.iter().map(|it| it.breakpoints());
         let mut placed = all.flat_map(|all| {
@@ -316,6 +316,10 @@ impl Debug {
         let at = moved.map(|line| format!(" (set at line {line})")).unwrap_or_default();
         match known.iter().any(|it| it.was_verified) {
             _ if passes > 0 => at,
+            // An adapter may write no message at all if one of its expressions fails.
+            true if !table.adapter_lines.is_empty() && point.expressions.len() > 1 => format!(
+                "{at}: the line was not reached, or one of the expressions failed; probe each one alone"
+            ),
             true => format!("{at}: the line was not reached, or the expressions cannot be evaluated"),
             false => {
                 let why = known.iter().find_map(|it| it.sentence());
@@ -338,7 +342,7 @@ impl Debug {
         for (number, point) in points.iter().enumerate() {
             let passes = table.passes.get(number).copied().unwrap_or(0);
             let passes_text = counted(passes, "pass").replace("passs", "passes");
-            let why = self.explain_passes(root, point, passes);
+            let why = self.explain_passes(root, point, table, passes);
             text.push_str(&format!("{}: {passes_text}{why}\n", name(point)));
         }
         if table.passes.contains(&0) && !table.adapter_lines.is_empty() {

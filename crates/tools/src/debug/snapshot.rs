@@ -484,7 +484,7 @@ fn misplaced(
         report(format!("on {}", it.name), None);
     }
     for (it, _) in all.list() {
-        if let Some(note) = super::launch::unknown_names(context, it) {
+        if let Some(note) = super::launch::condition_defect(context, it) {
             let what = format!("{}:{}", context.display_path(&it.path), it.line);
             text.push_str(&format!("breakpoint {what}: {note}, so its condition may never be true\n"));
             list.push(json!({ "breakpoint": what, "why": note }));
