@@ -59,7 +59,9 @@ pub struct DebuggerDefinition {
     pub launch: Value,
     /// Arguments merged over those of `launch` if a file is standard input.
     pub stdin: Option<Value>,
-    /// Arguments merged over those of `launch` for a file that `patterns` does not match.
+    /// Arguments merged over those of `launch` for a built program.
+    ///
+    /// That is a file that `patterns` does not match.
     pub launch_executable: Option<Value>,
     /// Arguments of `attach`, if the adapter supports it.
     pub attach: Option<Value>,

@@ -143,7 +143,7 @@ pub struct Session {
     sent_fences: AtomicU64,
     /// Whether a fence did not arrive, so that none is waited for.
     lost_fence: AtomicBool,
-    /// The first request without an answer, and its time, while the adapter answers nothing.
+    /// The first unanswered request, while the adapter answers nothing.
     silence: Mutex<Option<(String, Instant)>>,
     inner: Arc<Inner>,
     ended: CancellationToken,

@@ -147,7 +147,9 @@ impl ServerPool {
         Ok(candidates)
     }
 
-    /// Finds the candidates for `name`, and opens none, if the server's definition requires open ones.
+    /// Finds the candidates for `name` without opening them.
+    ///
+    /// Finds none if the server's definition requires no open candidates.
     pub(super) async fn find_openable(
         &self,
         server: &Server,

@@ -198,7 +198,7 @@ impl ServerPool {
         Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(missed)))
     }
 
-    /// Requests references while it finds the candidates; if needed, requests them twice.
+    /// Requests references, if needed twice, and finds the candidates meanwhile.
     ///
     /// Before the second request, the candidates are opened that the first answer lacks.
     pub(super) async fn ask_for_all_uses(

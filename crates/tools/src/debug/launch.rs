@@ -419,9 +419,9 @@ pub(super) fn check_hit(hit: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-/// Describes a defect of a condition: it is incomplete, or has names that its file lacks.
+/// Describes why a condition may never be true.
 ///
-/// Most adapters do not report a condition that cannot be evaluated.
+/// It is incomplete, or has names that its file lacks. Most adapters do not report a condition that cannot be evaluated.
 pub(super) fn condition_defect(context: &ToolContext, it: &SourceBreakpoint) -> Option<String> {
     let condition = it.condition.as_deref()?;
     if is_incomplete(condition) {
