@@ -193,6 +193,7 @@ impl ServerPool {
         let mut found = locations(&server, &asked)?;
         found.sort_by(|a, b| (&a.path, a.range.start, a.line).cmp(&(&b.path, b.range.start, b.line)));
         found.dedup();
+        drop_links(&mut found);
         let places: Vec<&AbsPath> = found.iter().map(|place| &place.path).collect();
         let missed = candidates.found().and_then(|found| found.missed(&server, name, &places));
         Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(missed)))
@@ -242,6 +243,17 @@ impl ServerPool {
         let text = hover_text(&hover["contents"]);
         Ok(answer(&server, &asked, Some(text).filter(|text| !text.trim().is_empty())))
     }
+}
+
+/// Drops places of a link if its target is found too.
+fn drop_links(found: &mut Vec<Location>) {
+    let paths: HashSet<AbsPath> = found.iter().map(|place| place.path.clone()).collect();
+    let is_double = |path: &&AbsPath| {
+        let target = std::fs::canonicalize(path).ok().and_then(AbsPath::new);
+        target.is_some_and(|target| target != **path && paths.contains(&target))
+    };
+    let links: HashSet<AbsPath> = paths.iter().filter(is_double).cloned().collect();
+    found.retain(|place| !links.contains(&place.path));
 }
 
 async fn ask_for_uses(

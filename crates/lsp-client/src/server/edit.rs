@@ -10,6 +10,7 @@
 //! that names a file outside the workspace.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -357,7 +358,31 @@ impl State {
         }
     }
 
-    fn finish(self) -> Vec<Operation> {
+    /// Drops the edits of a link if its target gets the same.
+    ///
+    /// A server may read a file once by each of its paths.
+    fn drop_links(&mut self) {
+        let mut real: HashMap<PathBuf, Vec<TextEdit>> = HashMap::new();
+        let mut links = Vec::new();
+        for (number, file) in self.files.iter().enumerate().filter(|(_, file)| !file.edits.is_empty()) {
+            let Some((path, _)) = &file.origin else { continue };
+            match std::fs::canonicalize(path) {
+                Ok(target) if target == path.as_path() => drop(real.insert(target, file.edits.clone())),
+                Ok(target) => links.push((number, target)),
+                Err(_) => {}
+            }
+        }
+        for (number, target) in links {
+            match real.get(&target) {
+                Some(edits) if *edits == self.files[number].edits => self.files[number].edits.clear(),
+                Some(_) => {}
+                None => drop(real.insert(target, self.files[number].edits.clone())),
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<Operation> {
+        self.drop_links();
         let Self { files, steps, .. } = self;
         let mut operations: Vec<Operation> = files
             .iter()

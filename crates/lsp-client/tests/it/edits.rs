@@ -51,6 +51,19 @@ async fn a_rename_edits_unopened_files() {
     assert_eq!((&asked["newName"], &asked["position"]["character"]), (&json!("new"), &json!(1)));
 }
 
+/// A server may read a file once by each of its paths.
+#[tokio::test]
+async fn a_rename_edits_the_target_of_a_link_once() {
+    let answer = json!({"changes": {
+        "${root}/link.txt": [edit(0, 0, 3, "new")],
+        "${root}/real.txt": [edit(0, 0, 3, "new")],
+    }});
+    let bench = bench(&[("real.txt", "old")], renames(answer));
+    std::os::unix::fs::symlink("real.txt", bench.workspace.root().as_path().join("link.txt")).unwrap();
+    let answer = bench.rename(&bench.doc("real.txt"), 1, "new", &cx(LONG)).await.unwrap();
+    assert_eq!(bench.outcome(answer.value), ["real.txt: new"]);
+}
+
 #[tokio::test]
 async fn file_operations_are_planned_with_edits_around_them() {
     let document = |name: &str| json!({"uri": format!("${{root}}/{name}"), "version": null});
