@@ -240,7 +240,7 @@ fn a_role_with_a_level_names_the_fallback_used() {
         check_output(
             line_with(&ran.stderr, "[[roles.paths]]"),
             &expect![
-                "pilcrow: [[roles.paths]] names the role `nowhere` for `docs/**`: there is no provider `nowhere`; the nearest are `azure`, `google`, `together`, `baseten`, `meta`."
+                "pilcrow: [[roles.paths]] names the role `nowhere` for `docs/**`: unknown provider `nowhere`; did you mean one of `azure`, `google`, `together`?"
             ],
         );
         let ran = run(sandbox, &["run", "hi", "--model", "mine/deep:"], &[]).expect(2);
@@ -543,7 +543,7 @@ fn a_proxy_asks_with_its_own_keys() {
         check_output(
             line_with(&ran.all(), "key of anthropic"),
             &expect![
-                "pilcrow: anthropic answered 404 Not Found: there is no key of anthropic: set ANTHROPIC_API_KEY (cannot use the system's keyring: there is no session bus (DBUS_SESSION_BUS_ADDRESS)); check the base URL and the model's name"
+                "pilcrow: anthropic answered 404 Not Found: no API key for anthropic: set ANTHROPIC_API_KEY (system keyring unavailable: there is no session bus (DBUS_SESSION_BUS_ADDRESS)); check the base URL and the model's name"
             ],
         );
         assert_eq!(server.received().len(), 2);
@@ -607,7 +607,7 @@ fn without_a_keyring_keys_are_refused_with_the_reason() {
     check_output(
         &ran.all(),
         &expect![[r#"
-            pilcrow: cannot use the system's keyring: there is no session bus (DBUS_SESSION_BUS_ADDRESS); set an environment variable instead
+            pilcrow: system keyring unavailable: there is no session bus (DBUS_SESSION_BUS_ADDRESS); set an environment variable instead
         "#]],
     );
     let ran = sandbox.run_with_input(&["auth", "set", "antropic"], "sk-ant-not-to-be-shown\n").expect(2);

@@ -95,7 +95,7 @@ pub enum CatalogueError {
     #[error("{file} is invalid: {reason}")]
     File { file: String, reason: String },
     #[error(
-        "there is no provider `{name}`; the nearest are {known}.\n`pilcrow models list` shows all; \
+        "unknown provider `{name}`; did you mean one of {known}?\n`pilcrow models list` shows all; \
          to add one, write [providers.{name}] with base_url into {file}"
     )]
     NoProvider { name: String, known: String, file: String },
@@ -308,8 +308,13 @@ impl Catalogue {
         };
         let Some(known) = self.providers.get(&provider) else {
             let mut names: Vec<&String> = self.providers.keys().collect();
-            names.sort_by_key(|name| levenshtein(name, &provider));
-            let names: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
+            // Users name a provider by its models, as `claude` for `anthropic`.
+            let has_model = |name: &String| {
+                let models = self.providers.get(name).into_iter().flat_map(|it| it.models.keys());
+                models.into_iter().any(|model| model.starts_with(&provider))
+            };
+            names.sort_by_key(|name| (!has_model(name), levenshtein(name, &provider)));
+            let names: Vec<String> = names.iter().take(3).map(|name| format!("`{name}`")).collect();
             let (known, file) = (names.join(", "), file.to_owned());
             return Err(CatalogueError::NoProvider { name: provider, known, file });
         };
@@ -865,7 +870,7 @@ mod tests {
         assert_eq!(parse("local"), Err(CatalogueError::NoDefault("local".to_owned())));
         let error = parse("loca/x").unwrap_err().to_string();
         expect_test::expect![[r#"
-            there is no provider `loca`; the nearest are `local`, `meta`, `groq`, `ollama`, `xai`.
+            unknown provider `loca`; did you mean one of `local`, `meta`, `groq`?
             `pilcrow models list` shows all; to add one, write [providers.loca] with base_url into f"#]]
         .assert_eq(&error);
     }

@@ -14,7 +14,7 @@ const SERVICE: &str = "pilcrow";
 
 /// The reason why the keyring is not usable.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use the system's keyring: {0}")]
+#[error("system keyring unavailable: {0}")]
 pub struct KeyringError(String);
 
 impl From<Error> for KeyringError {

@@ -107,8 +107,12 @@ pub fn find(
         let help = format!("set {names}, or run `pilcrow auth set {provider}`");
         match keyring::get(provider) {
             Ok(Some(_)) => vec![Source::Keyring(provider.to_owned())],
-            Ok(None) => return Err(format!("there is no key of {provider}: {help}")),
-            Err(error) => return Err(format!("there is no key of {provider}: set {names} ({error})")),
+            Ok(None) => return Err(format!("no API key for {provider}: {help}")),
+            Err(error) => {
+                return Err(format!(
+                    "no API key for {provider}: set {names} ({error})"
+                ));
+            }
         }
     };
     let name = format!("{provider} {sources:?}");

@@ -21,7 +21,7 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
             // The error names the nearest.
             let error = catalogue.parse_name(only, &file).err().map(|error| error.to_string());
             return Ok(wrong_use(&error.unwrap_or_else(|| {
-                format!("there is no provider `{only}`; `pilcrow models list` shows all")
+                format!("unknown provider `{only}`; `pilcrow models list` shows all")
             })));
         }
         catalogue.providers.retain(|name, _| name == only);
