@@ -208,6 +208,14 @@ fn an_undeclared_name_is_not_found() {
         &ask("nowhere_at_all"),
         &expect!["no file of <sandbox>/the project contains the word `nowhere_at_all`"],
     );
+    // A file over the limit is named.
+    sandbox.write("big.py", format!("def vast(): ...\n{}", "x = 1\n".repeat(400_000)));
+    check_output(
+        &ask("vast"),
+        &expect![
+            "no other file of <sandbox>/the project contains the word `vast`; big.py is too large for this search, name it as the `file` if it is declared there"
+        ],
+    );
 }
 
 #[test]

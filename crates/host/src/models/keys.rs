@@ -109,9 +109,7 @@ pub fn find(
             Ok(Some(_)) => vec![Source::Keyring(provider.to_owned())],
             Ok(None) => return Err(format!("no API key for {provider}: {help}")),
             Err(error) => {
-                return Err(format!(
-                    "no API key for {provider}: set {names} ({error})"
-                ));
+                return Err(format!("no API key for {provider}: set {names} ({error})"));
             }
         }
     };

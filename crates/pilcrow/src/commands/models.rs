@@ -20,9 +20,10 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
         if !catalogue.providers.contains_key(only) {
             // The error names the nearest.
             let error = catalogue.parse_name(only, &file).err().map(|error| error.to_string());
-            return Ok(wrong_use(&error.unwrap_or_else(|| {
-                format!("unknown provider `{only}`; `pilcrow models list` shows all")
-            })));
+            return Ok(wrong_use(
+                &error
+                    .unwrap_or_else(|| format!("unknown provider `{only}`; `pilcrow models list` shows all")),
+            ));
         }
         catalogue.providers.retain(|name, _| name == only);
     }

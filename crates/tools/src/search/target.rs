@@ -396,15 +396,23 @@ async fn peek_around(
     if let Some(failure) = unserved.filter(|_| asked == 0) {
         return Err(failure);
     }
-    let cut = if holding.cut || declaring.len() > asked + unknown {
-        "; not every file was searched, name the `file`"
-    } else {
-        ""
+    let cut = match &holding.too_large {
+        Some(path) => {
+            let path = context.display_path(path);
+            format!("; {path} is too large for this search, name it as the `file` if it is declared there")
+        }
+        None if holding.cut || declaring.len() > asked + unknown => {
+            "; not every file was searched, name the `file`".to_owned()
+        }
+        None => String::new(),
     };
     Err(Failure::new(
         ErrorCode::NotFound,
         match holding.documents.len() {
-            0 => format!("no file of {} contains the word `{last}`{cut}", context.workspace.root()),
+            0 => {
+                let other = if holding.too_large.is_some() { "other " } else { "" };
+                format!("no {other}file of {} contains the word `{last}`{cut}", context.workspace.root())
+            }
             files => {
                 let files = counted(files, "file");
                 format!("no declaration of `{name}` was found; the word `{last}` occurs in {files}{cut}")

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use lsp_client::RequestCx;
+use paths::AbsPath;
 use policy::ErrorCode;
 use syntax::{Language, Stop, Tree};
-use workspace::{Budget, Document};
+use workspace::{Budget, Document, SkipReason};
 
 use crate::{Failure, ToolContext};
 
@@ -20,6 +21,8 @@ pub(crate) struct Holding {
     pub documents: Vec<Document>,
     /// Whether the search ended before every file was searched.
     pub cut: bool,
+    /// A file that was not searched because of its size.
+    pub too_large: Option<AbsPath>,
 }
 
 /// Finds the files of the workspace that hold `name` as a word.
@@ -40,7 +43,9 @@ pub(crate) async fn files_with(
         while let Some(document) = candidates.next_with_word(&name) {
             documents.push(document);
         }
-        Holding { documents, cut: !candidates.is_complete() }
+        let is_large = |(_, reason): &&(AbsPath, SkipReason)| *reason == SkipReason::TooLarge;
+        let too_large = candidates.skipped().iter().find(is_large).map(|(path, _)| path.clone());
+        Holding { documents, cut: !candidates.is_complete(), too_large }
     });
     Ok(scan.await?)
 }
