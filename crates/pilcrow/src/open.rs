@@ -23,6 +23,20 @@ pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Arc<Project>>
     host.open_project(&root(args.dir.as_deref())?, access, Arc::new(frontend))
 }
 
+/// The access of a command with `--yes`, which a process of a run cannot pass.
+pub fn access(yes: bool, keep: bool) -> anyhow::Result<Access> {
+    if yes {
+        refuse_run()?;
+    }
+    Ok(Access { yes, keep, trusted: false })
+}
+
+/// Refuses to permit anything to a process that a run of the agent started.
+pub fn refuse_run() -> anyhow::Result<()> {
+    anyhow::ensure!(!process::descends_from_run(std::process::id()), process::NO_CONSENT);
+    Ok(())
+}
+
 /// The terminal as the frontend of a project.
 ///
 /// Commands that print events have sinks of their own.

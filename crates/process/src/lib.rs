@@ -7,6 +7,7 @@
 
 mod confine;
 pub mod deadlines;
+mod descent;
 mod guard;
 mod process;
 mod process_table;
@@ -16,6 +17,7 @@ mod tests;
 mod watch;
 
 pub use confine::{SUBCOMMAND, SandboxLevel, SandboxStatus, confine_main};
+pub use descent::{NO_CONSENT, descends_from_run};
 pub use guard::{guard_main, stamp};
 pub use process::{Process, ProcessView, Processes, SpawnError, memory as process_memory};
 pub use watch::process_ended;

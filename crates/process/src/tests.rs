@@ -391,3 +391,16 @@ fn commands_are_shown_as_typed() {
     command.args.push(String::new());
     assert_eq!(command.to_string(), r"sh -c 'echo it'\''s' ''");
 }
+
+#[tokio::test]
+async fn a_child_without_the_mark_is_one_of_the_run() {
+    let processes = Processes::new(None);
+    let script = "echo $$; env -i sh -c 'echo $$; sleep 60 & sleep 60' & wait";
+    let mut child = spawn(&processes, script).await;
+    for pid in pids(&mut child, 2).await {
+        assert!(crate::descends_from_run(pid), "{pid}");
+    }
+    assert!(crate::descends_from_run(u32::MAX));
+    assert!(!crate::descends_from_run(1));
+    drop(child);
+}

@@ -44,12 +44,15 @@ pub struct Host {
 /// Serves one connection until it closes or `stop` fires.
 pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
     let process = stream.process();
+    let of_run = move || process.is_none_or(process::descends_from_run);
+    let is_of_run = tokio::task::spawn_blocking(of_run).await.unwrap_or(true);
     let (tasks, jobs) = (TaskTracker::new(), TaskTracker::new());
     // `stop`, the command, and the end of the connection cancel the requests.
     let (cancel, gone) = (stop.child_token(), CancellationToken::new());
     let connection = Arc::new(Connection {
         host,
         cancel: cancel.clone(),
+        is_of_run,
         gone: gone.clone(),
         jobs: jobs.clone(),
         hello: OnceLock::new(),
@@ -84,6 +87,8 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
 struct Connection {
     host: Arc<Host>,
     cancel: CancellationToken,
+    /// Whether a run of the agent started the command, which then answers no questions.
+    is_of_run: bool,
     /// Token that is cancelled before `cancel` if the command disappeared.
     ///
     /// It disconnected without a message, or lost its terminal.
@@ -136,7 +141,8 @@ impl Connection {
                 encode(&self.documents())
             }
             methods::TOOL => {
-                let call: ToolCallRequest = decode(params)?;
+                let mut call: ToolCallRequest = decode(params)?;
+                call.invoked &= !self.is_of_run;
                 encode(&encode_reply(self.scope(peer).await?.call_tool(call, &self.cancel).await))
             }
             methods::UNDO => {
@@ -158,6 +164,10 @@ impl Connection {
                 hello.protocol, hello.version
             );
             return Err(failed(ErrorCode::Unsupported, &text));
+        }
+        let hello = Hello { asks: hello.asks && !self.is_of_run, ..hello };
+        if hello.yes && self.is_of_run {
+            return Err(failed(ErrorCode::Denied, process::NO_CONSENT));
         }
         if self.hello.set(hello).is_err() {
             return Err(failed(ErrorCode::WrongState, "`hello` was already sent; send it once"));

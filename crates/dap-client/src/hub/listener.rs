@@ -61,6 +61,13 @@ impl SessionListener {
                 };
                 match accepted {
                     Ok(stream) => {
+                        // A client evaluates expressions in the user's name.
+                        let client = stream.process();
+                        let of_run = move || client.is_none_or(process::descends_from_run);
+                        if tokio::task::spawn_blocking(of_run).await.unwrap_or(true) {
+                            tracing::warn!(client, "refused a client that a run of the agent started");
+                            continue;
+                        }
                         let (reader, writer) = stream.split();
                         hub.join(reader, writer).await;
                     }

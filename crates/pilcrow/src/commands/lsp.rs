@@ -3,7 +3,6 @@
 use std::path::{Component, Path};
 
 use agent::ToolResult;
-use host::project::Access;
 use host::{Outcome, Reply, ToolCallRequest};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,7 @@ pub async fn run(command: LspCommand) -> anyhow::Result<Outcome> {
     let (arguments, options) = call(command);
     let LspArgs { project, execution, consent, format, wait } = options;
     let cancel = stop::on_signal()?;
-    let access = Access { yes: consent.yes, keep: true, trusted: false };
+    let access = open::access(consent.yes, true)?;
     let mut executor = Executor::find(&project, &execution, access).await?;
     executor.shows_progress = !consent.json;
     let asks = !consent.json && terminal::is_interactive();

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::{has_new_errors, print_text, with_new_errors, wrong_use};
 use crate::executor::{Executor, Listener, show_progress};
 use crate::render::Format;
-use crate::{cli, output, stop};
+use crate::{cli, open, output, stop};
 
 /// Options of a run.
 pub struct RunOptions {
@@ -68,7 +68,7 @@ pub async fn run(
         return compact(id, instructions, project, execution, consent.json, model).await;
     }
     let cancel = stop::on_signal()?;
-    let access = Access { yes: consent.yes, keep: false, trusted: false };
+    let access = open::access(consent.yes, false)?;
     let mut executor = Executor::find(project, execution, access).await?;
     let cli::ModelArgs { model, agent } = model;
     let request =

@@ -37,7 +37,7 @@ pub async fn one(
         Err(error) => return Ok(wrong_use(&format!("the arguments are not JSON: {error}"))),
     };
     let cancel = stop::on_signal()?;
-    let access = Access { yes: consent.yes, keep: true, trusted: false };
+    let access = open::access(consent.yes, true)?;
     let mut executor = Executor::find(project, execution, access).await?;
     executor.shows_progress = !consent.json;
     let wait_ms = wait.millis();
@@ -54,7 +54,7 @@ pub async fn batch(
     consent: &cli::Consent,
 ) -> anyhow::Result<Outcome> {
     let cancel = stop::on_signal()?;
-    let access = Access { yes: consent.yes, keep: false, trusted: false };
+    let access = open::access(consent.yes, false)?;
     let mut executor = Executor::find(project, execution, access).await?;
     let answered = answer_lines(&mut executor, &cancel).await;
     executor.close(&cancel).await;

@@ -18,6 +18,7 @@ pub fn trust(directory: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Re
         }
         return Ok(Outcome::Done);
     }
+    open::refuse_run()?;
     let directory = match directory {
         Some(directory) => directory,
         None => open::root(None)?,

@@ -49,6 +49,25 @@ fn commands_of_other_versions_are_served_or_refused() {
 }
 
 #[test]
+fn a_process_of_a_run_permits_nothing() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let path = socket(&place, &owner);
+    let hello = request(1, "hello", json!({"protocol": 2, "version": "x", "yes": true}));
+    let message = format!("{hello}\n");
+    let script = format!(
+        "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect({path:?})\ns.send({message:?}.encode())\nprint(s.recv(999))"
+    );
+    place.write("ask.py", &script);
+    let arguments = json!({"command": "env -i python3 ask.py", "sandbox": false});
+    let call = request(2, "tool", json!({"name": "bash", "arguments": arguments, "invoked": true}));
+    let answers = talk(&path, &[hello, call]);
+    let text = answers[1].to_string();
+    assert!(text.contains("cannot permit anything"), "{text}");
+    owner.end();
+}
+
+#[test]
 fn requests_need_a_greeting_and_a_known_method() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
