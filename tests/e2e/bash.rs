@@ -52,7 +52,8 @@ fn a_command_permits_nothing_to_itself() {
         for before in ["", "env -u PILCROW_CHILD setsid -w "] {
             let line = format!("{before}{pilcrow} {arguments}");
             let text = sandbox.tool("bash", &json!({"command": line, "sandbox": false})).ok();
-            assert!(text.contains("cannot permit anything"), "{line}: {text}");
+            let refusal = "pilcrow: a process that a run of the agent started cannot permit anything; run it in a terminal of your own\nexit status 1";
+            assert_eq!(text, refusal, "{line}");
         }
     }
 }

@@ -9,7 +9,7 @@ const MAX_STEPS: usize = 1_000;
 pub const NO_CONSENT: &str =
     "a process that a run of the agent started cannot permit anything; run it in a terminal of your own";
 
-/// Whether a Pilcrow started the process `pid` or one of its ancestors. Blocks briefly.
+/// Whether a Pilcrow started a process or one of its ancestors. Blocks briefly.
 ///
 /// Such a process must not permit anything in the user's name. It can remove the mark from its own
 /// environment and leave its parent, but it cannot change the marks of the processes above it, and

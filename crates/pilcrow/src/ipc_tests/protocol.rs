@@ -56,14 +56,13 @@ fn a_process_of_a_run_permits_nothing() {
     let hello = request(1, "hello", json!({"protocol": 2, "version": "x", "yes": true}));
     let message = format!("{hello}\n");
     let script = format!(
-        "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect({path:?})\ns.send({message:?}.encode())\nprint(s.recv(999))"
+        "import json, socket\ns = socket.socket(socket.AF_UNIX)\ns.connect({path:?})\ns.send({message:?}.encode())\nprint(json.loads(s.recv(999))['error']['data']['code'])"
     );
     place.write("ask.py", &script);
     let arguments = json!({"command": "env -i python3 ask.py", "sandbox": false});
     let call = request(2, "tool", json!({"name": "bash", "arguments": arguments, "invoked": true}));
     let answers = talk(&path, &[hello, call]);
-    let text = answers[1].to_string();
-    assert!(text.contains("cannot permit anything"), "{text}");
+    assert_eq!(answers[1]["result"]["done"]["content"][0]["text"], "denied\nexit status 0");
     owner.end();
 }
 
