@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use paths::{AbsPath, StateLock};
 
 use super::Order;
+use crate::documents::anchor::anchor;
 use crate::documents::content::{Content, Image};
 use crate::documents::disk::{self, Found};
 use crate::documents::failpoints;
@@ -187,7 +188,7 @@ impl Transaction {
             }
             let temp = self.entry.temp(index);
             let step = &self.plan.steps[index];
-            match self.stage_step(step, &temp) {
+            match anchor(&temp).and_then(|temp| self.stage_step(step, &temp)) {
                 Ok(true) => {}
                 Ok(false) => self.notes.push(format!("{}: its owner could not be kept", step.path)),
                 Err(error) if allows_overwrite(&error) && can_overwrite(step) => {
@@ -245,17 +246,19 @@ impl Transaction {
                 }
                 let path = self.plan.steps[index].path.clone();
                 directories.extend(path.parent());
+                let anchored = anchor(&path).map_err(|error| io(&path, error))?;
                 if !is_as_planned(&self.plan, &self.plan.steps[index])? {
                     // Nothing was done to it, and the file now at the path is not ours to revert.
                     self.entry.steps[index].open = true;
                     return Err(CommitError::Moved { paths: vec![path] });
                 }
                 if self.methods[index] == WriteMethod::Remove {
-                    std::fs::remove_file(&path).map_err(|error| io(&path, error))?;
+                    std::fs::remove_file(&*anchored).map_err(|error| io(&path, error))?;
                 }
                 if self.methods[index] == WriteMethod::Replace {
                     let temp = self.entry.temp(index);
-                    match std::fs::rename(&temp, &path) {
+                    let temp = anchor(&temp).map_err(|error| io(&path, error))?;
+                    match std::fs::rename(&*temp, &*anchored) {
                         // Both names are of one file, and the system keeps both.
                         Ok(()) => write::remove(&temp).map_err(|error| io(&temp, error))?,
                         Err(error) if allows_overwrite(&error) && can_overwrite(&self.plan.steps[index]) => {
@@ -270,7 +273,7 @@ impl Transaction {
                 {
                     in_place += 1;
                     let bytes = after.content.bytes();
-                    write::in_place(&path, &bytes, Some(in_place)).map_err(|error| io(&path, error))?;
+                    write::in_place(&anchored, &bytes, Some(in_place)).map_err(|error| io(&path, error))?;
                     self.notes.push(format!("{path}: written in place, since {reason}"));
                 }
                 n += 1;

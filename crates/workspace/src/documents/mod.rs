@@ -1,5 +1,6 @@
 //! Values of texts and bytes on the disk, with operations to read and write them.
 
+pub(crate) mod anchor;
 pub(crate) mod content;
 pub(crate) mod disk;
 pub(crate) mod disk_copy;

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 
 use paths::AbsPath;
-use rustix::fs::{Access, XattrFlags};
+use rustix::fs::{Access, OFlags, XattrFlags};
 
 use crate::documents::content::{Content, Image};
 use crate::documents::disk;
@@ -72,7 +72,8 @@ fn keep_attributes(file: &File, like: &AbsPath) {
 /// Writes first the beginning of the new content, then the end of the old one, and in the end the new one
 /// alone. `n` counts such writes of a commit.
 pub(crate) fn in_place(path: &AbsPath, bytes: &[u8], n: Option<usize>) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
+    let mut file =
+        OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
     let (first, second) = bytes.split_at(bytes.len() / 2);
     file.write_all(first)?;
     if n.is_some() {

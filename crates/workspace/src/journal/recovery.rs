@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use paths::{AbsPath, StateError};
 
+use crate::documents::anchor::anchor;
 use crate::documents::content::Image;
 use crate::documents::disk::{self, Found};
 use crate::documents::write;
@@ -200,6 +201,7 @@ fn restore(path: &AbsPath, temp: &AbsPath, image: &Image) -> std::io::Result<()>
     use std::os::unix::fs::MetadataExt;
     let directory = path.parent().unwrap_or_else(|| path.clone());
     std::fs::create_dir_all(&directory)?;
+    let (temp, path) = (&*anchor(temp)?, &*anchor(path)?);
     let meta = disk::stat(path)?;
     let linked = meta.as_ref().is_some_and(|meta| meta.nlink() > 1);
     if meta.is_some() && !image.content.is_link() && (linked || !write::is_directory_writable(&directory)) {

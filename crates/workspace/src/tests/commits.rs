@@ -396,3 +396,30 @@ fn the_version_after_is_that_of_the_file() {
     let commit = fixture.commit(vec![fixture.replace("a", "one", "two")]).unwrap();
     assert_eq!(commit.files[0].version.map(|version| version.hash), Some(ContentHash::of(b"two")));
 }
+
+#[test]
+fn a_directory_swapped_for_a_link_leads_no_write_outside() {
+    let fixture = Fixture::new(&[("sub/a", "0")]);
+    let [outside, away] = ["outside", "away"].map(|name| fixture.directory.join(name));
+    std::fs::create_dir(&outside).unwrap();
+    let inside = fixture.path("sub").as_path().to_owned();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                std::fs::rename(&inside, &away).unwrap();
+                symlink(&outside, &inside).unwrap();
+                std::fs::remove_file(&inside).unwrap();
+                std::fs::rename(&away, &inside).unwrap();
+            }
+        });
+        for number in 0..400 {
+            let operation = fixture.create(&format!("sub/{number}"), "x");
+            if let Ok(plan) = fixture.plan(vec![operation]) {
+                fixture.commit_plan(&RunId::new(), plan).ok();
+            }
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(std::fs::read_dir(outside).unwrap().count(), 0);
+}
