@@ -22,6 +22,19 @@ fn a_result_has_output_and_status_without_secrets() {
 }
 
 #[test]
+fn only_a_text_to_edit_shows_a_secret() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "key = hunter2-hunter2\n")]);
+    sandbox.variables.insert("MY_TOKEN".to_owned(), "hunter2-hunter2".to_owned());
+    let shows = |tool: &str, arguments| {
+        let answer = sandbox.tool(tool, &arguments);
+        answer.value["content"][0]["text"].as_str().is_some_and(|text| text.contains("hunter2-"))
+    };
+    assert!(shows("read", json!({"path": "a.txt"})));
+    assert!(!shows("grep", json!({"pattern": "key"})));
+    assert!(!shows("read", json!({"path": "hunter2-hunter2"})));
+}
+
+#[test]
 fn an_invalid_timeout_is_refused() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     for timeout in [-1, 0] {

@@ -99,7 +99,8 @@ pub struct ResultMessage {
 
 impl From<ToolResult> for ResultMessage {
     fn from(result: ToolResult) -> Self {
-        let ToolResult { content, details, is_error, error, terminate: _, added_tools: _ } = result;
+        let ToolResult { content, details, is_error, error, terminate: _, added_tools: _, is_exact: _ } =
+            result;
         Self { content, details, is_error, error }
     }
 }
@@ -108,7 +109,7 @@ impl From<ResultMessage> for ToolResult {
     fn from(message: ResultMessage) -> Self {
         let ResultMessage { content, details, is_error, error } = message;
         // Only the agent loop uses the last two.
-        Self { content, details, is_error, error, terminate: false, added_tools: Vec::new() }
+        Self { content, details, is_error, error, terminate: false, added_tools: Vec::new(), is_exact: true }
     }
 }
 

@@ -107,6 +107,8 @@ pub struct ToolResult {
     pub terminate: bool,
     /// Names of the tools that the model knows since this call.
     pub added_tools: Vec<String>,
+    /// Whether the model receives secrets in `content` too, such as in a file to edit.
+    pub is_exact: bool,
 }
 
 impl ToolResult {
@@ -118,6 +120,7 @@ impl ToolResult {
             error: None,
             terminate: false,
             added_tools: Vec::new(),
+            is_exact: false,
         }
     }
 
@@ -137,6 +140,11 @@ impl ToolResult {
 
     pub fn with_details(self, details: Value) -> ToolResult {
         ToolResult { details, ..self }
+    }
+
+    /// Keeps secrets in the content.
+    pub fn exact(self) -> ToolResult {
+        ToolResult { is_exact: true, ..self }
     }
 
     /// Adds tools found by [`crate::Toolset::find`].

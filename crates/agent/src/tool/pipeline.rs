@@ -4,12 +4,13 @@
 //! that later additions pass the filter too. Each layer records its effect. The same parts give the same
 //! bytes.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
-use policy::{Effects, ErrorCode};
+use llm::{Content, ToolDefinition};
+use policy::{Effects, ErrorCode, Redactor};
 use serde_json::Value;
 
 use crate::tool::context::ToolCx;
@@ -131,7 +132,11 @@ fn filter_names(tool: &dyn Tool) -> Vec<String> {
     names
 }
 
+static REDACTOR: OnceLock<Redactor> = OnceLock::new();
+
 /// A tool that returns an error at once if its call is already cancelled.
+///
+/// Its results name secrets only where the model edits their text.
 struct Guarded(Arc<dyn Tool>);
 
 impl Tool for Guarded {
@@ -158,6 +163,21 @@ impl Tool for Guarded {
             let text = "the call was cancelled before it started";
             return Box::pin(async move { ToolResult::error(ErrorCode::Cancelled, text) });
         }
-        self.0.execute(args, cx)
+        Box::pin(async move {
+            let mut result = self.0.execute(args, cx).await;
+            if !result.is_exact {
+                let texts = result.content.iter_mut().filter_map(|content| match content {
+                    Content::Text { text, .. } => Some(text),
+                    _ => None,
+                });
+                let redactor = REDACTOR.get_or_init(Redactor::from_env);
+                for text in texts {
+                    if let Cow::Owned(redacted) = redactor.redact(text) {
+                        *text = redacted;
+                    }
+                }
+            }
+            result
+        })
     }
 }

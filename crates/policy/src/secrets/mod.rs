@@ -24,6 +24,7 @@ const NAMES: &[&str] = &[
     "APIKEY",
     "AUTHORIZATION",
     "AUTH_TOKEN",
+    "COOKIE",
     "CREDENTIALS",
     "DATABASE_URL",
     "DOCKER_AUTH_CONFIG",
@@ -46,8 +47,12 @@ const SUFFIXES: &[&str] = &[
     "_APIKEY",
     "_AUTH",
     "_BEARER",
+    "_CONNECTION_STRING",
+    "_COOKIE",
     "_CREDENTIAL",
     "_CREDENTIALS",
+    "_DATABASE_URL",
+    "_DSN",
     "_KEY",
     "_KEY_BASE64",
     "_PASS",
@@ -60,6 +65,8 @@ const SUFFIXES: &[&str] = &[
     "_SECRETS",
     "_TOKEN",
     "_TOKENS",
+    "_WEBHOOK",
+    "_WEBHOOK_URL",
 ];
 
 /// Prefixes of the names of secrets.
@@ -107,6 +114,9 @@ const KEYS: &[(&str, &str, usize)] = &[
     ("api-key", "rk_live_", 16),
     ("aws-key", "AKIA", 16),
     ("aws-key", "ASIA", 16),
+    ("databricks-token", "dapi", 32),
+    ("digitalocean-token", "dop_v1_", 60),
+    ("discord-webhook", "discord.com/api/webhooks/", 60),
     ("docker-token", "dckr_pat_", 20),
     ("github-token", "ghp_", 30),
     ("github-token", "gho_", 30),
@@ -116,12 +126,26 @@ const KEYS: &[(&str, &str, usize)] = &[
     ("github-token", "github_pat_", 30),
     ("gitlab-token", "glpat-", 20),
     ("google-key", "AIza", 35),
+    ("google-secret", "GOCSPX-", 24),
     ("google-token", "ya29.", 30),
+    ("groq-key", "gsk_", 40),
     ("hugging-face-token", "hf_", 30),
     ("jwt", "eyJ", 40),
+    ("linear-key", "lin_api_", 32),
+    ("notion-token", "ntn_", 40),
     ("npm-token", "npm_", 36),
+    ("perplexity-key", "pplx-", 40),
     ("pypi-token", "pypi-", 50),
+    ("replicate-token", "r8_", 36),
     ("sendgrid-key", "SG.", 40),
+    ("sentry-token", "sntrys_", 60),
+    ("shopify-token", "shpat_", 32),
+    ("slack-token", "xapp-", 20),
+    ("slack-webhook", "hooks.slack.com/services/", 30),
+    ("stripe-secret", "whsec_", 24),
+    ("supabase-token", "sbp_", 40),
+    ("vault-token", "hvs.", 24),
+    ("xai-key", "xai-", 60),
     ("slack-token", "xoxa-", 20),
     ("slack-token", "xoxb-", 20),
     ("slack-token", "xoxp-", 20),
@@ -132,8 +156,9 @@ const KEYS: &[(&str, &str, usize)] = &[
 /// Whether a variable of this name looks like a secret, in any case.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // `SOME_KEY_2` is a secret like `SOME_KEY`.
-    let plain = name.trim_end_matches(|it: char| it.is_ascii_digit()).trim_end_matches('_');
+    // `SOME_KEY_2` and `SOME_KEY_V2` are secrets like `SOME_KEY`.
+    let plain = name.trim_end_matches(|it: char| it.is_ascii_digit());
+    let plain = plain.strip_suffix("_V").unwrap_or(plain).trim_end_matches('_');
     ![name.as_str(), plain].iter().any(|it| HARMLESS.contains(it))
         && (NAMES.contains(&name.as_str())
             || SUFFIXES.iter().any(|suffix| name.ends_with(suffix) || plain.ends_with(suffix))
@@ -392,7 +417,10 @@ fn key(piece: Piece<'_>, at: usize) -> Found<'static> {
     else {
         return Found::No;
     };
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let is_webhook = name.ends_with("webhook");
+    let is_part = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.') || is_webhook && *byte == b'/'
+    };
     let body = &rest[prefix.len()..];
     let length = body.iter().take(LONGEST_KEY).take_while(|byte| is_part(byte)).count();
     if piece.more && length == body.len() && length < LONGEST_KEY {
@@ -633,6 +661,11 @@ mod tests {
             "npm_config__auth",
             "GROQ_KEY_1",
             "MISTRAL_API_KEY2",
+            "APP_SECRET_V2",
+            "COOKIE",
+            "SESSION_COOKIE",
+            "SLACK_WEBHOOK_URL",
+            "SENTRY_DSN",
         ] {
             assert!(is_secret_name(secret), "{secret}");
         }
@@ -652,6 +685,21 @@ mod tests {
         ] {
             assert!(!is_secret_name(harmless), "{harmless}");
         }
+    }
+
+    #[test]
+    fn webhooks_and_prefixes_of_providers_are_redacted() {
+        let key = "a1".repeat(40);
+        for prefix in
+            KEYS.iter().filter(|(name, ..)| !matches!(*name, "jwt" | "aws-key")).map(|(_, it, _)| it)
+        {
+            let text = format!("x = \"https://{prefix}{key}\"");
+            assert!(matches!(Redactor::default().redact(&text), Cow::Owned(_)), "{text}");
+        }
+        check(
+            "https://hooks.slack.com/services/T0/B0/a1b2c3d4e5f6a1b2c3d4e5f6 .",
+            "https://[redacted:slack-webhook] .",
+        );
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn outlined(context: &ToolContext, document: &Document, outline: &Outline) -> To
     }
     let folds: Vec<[usize; 2]> = outline.folds.iter().map(|fold| [*fold.start(), *fold.end()]).collect();
     let details = json!({ "path": context.display_path(&document.path), "lines": total, "folds": folds, "notes": notes });
-    ToolResult::text(text).with_details(details)
+    ToolResult::text(text).with_details(details).exact()
 }
 
 /// Renders notes about a document that cannot be edited or is not saved.
@@ -218,7 +218,7 @@ fn view(context: &ToolContext, document: &Document, first: usize, last: usize, r
         }
     }
     let details = json!({ "path": context.display_path(&document.path), "lines": total, "first": first, "last": end - 1, "notes": notes });
-    ToolResult::text(text).with_details(details)
+    ToolResult::text(text).with_details(details).exact()
 }
 
 fn listing(context: &ToolContext, path: &AbsPath) -> Result<ToolResult, Failure> {
