@@ -25,6 +25,8 @@ pub(super) const ALL: &[Danger] = &[
     danger("credential files", Tier::High, intrusion::credentials),
     danger("history rewriting and force push", Tier::Medium, publication::history),
     danger("package publish", Tier::Medium, publication::publish),
+    danger("remote destruction", Tier::Medium, publication::remote_destruction),
+    danger("persistence", Tier::Medium, publication::persistence),
 ];
 
 const fn danger(class: &'static str, tier: Tier, check: Check) -> Danger {

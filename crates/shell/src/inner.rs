@@ -1,5 +1,6 @@
 //! Commands that run other commands given in their arguments.
 
+use super::command_line::quote;
 use super::script::{Command, Input};
 use super::word::{self, UNKNOWN, Word};
 
@@ -480,6 +481,43 @@ pub(super) fn of(command: &Command) -> Inner {
         "watch" => Inner::Script(join(inner.iter())),
         _ => Inner::Command(inner),
     }
+}
+
+/// Command lines that an unknown program may run.
+///
+/// These are its words from each one on, and single words with spaces. For git only settings count.
+pub(super) fn hidden(command: &Command) -> Vec<String> {
+    let (name, args) = (command.name(), command.args());
+    let is_known = !matches!(of(command), Inner::None) || is_shell_or_source(name) || runs_code(name);
+    let is_blank = |text: &str| text.contains(char::is_whitespace);
+    let value = |word: &Word| Some(word.text.split_once('=')?.1.to_owned()).filter(|it| is_blank(it));
+    if name == "git" {
+        let after = args.windows(2).filter(|pair| pair[0].text == "-c");
+        let bisect = args.windows(2).position(|pair| pair[0].text == "bisect" && pair[1].text == "run");
+        let run = bisect.map(|at| line(&args[at + 2..]));
+        return after.filter_map(|pair| value(&pair[1])).chain(run).collect();
+    }
+    if is_known || super::runs_nothing(name) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    for (at, word) in args.iter().enumerate().take(MOST_HIDDEN) {
+        if is_blank(&word.text) {
+            all.push(value(word).filter(|_| word.text.starts_with('-')).unwrap_or_else(|| word.text.clone()));
+        } else if !word.text.starts_with('-') && word.text != "." {
+            all.push(line(&args[at..]));
+        }
+    }
+    all
+}
+
+/// Maximum number of words of a program that may be commands.
+const MOST_HIDDEN: usize = 12;
+
+/// Words as a command line.
+fn line(words: &[Word]) -> String {
+    let words = words.iter().map(|word| quote(&word.text.replace(UNKNOWN, "?")).into_owned());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The directory in which `env -C` runs its command.

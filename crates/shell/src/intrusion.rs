@@ -579,7 +579,7 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
         let first = command.operands().next().map(|word| word.text.as_str());
         let stores = command.name() == "git" && first == Some("hash-object");
         let reads = compares || stores || READERS.contains(&command.name());
-        let may_read = reads || !NO_READERS.contains(&command.name());
+        let may_read = reads || !command.is_hidden && !NO_READERS.contains(&command.name());
         for path in found_and_read(command) {
             if let Some((what, tier)) = secret(cx, &cx.places.absolute(&path, &command.cwd)) {
                 let about = format!("searches for {} ({what}) to read it", path.replace(UNKNOWN, "…"));
@@ -702,6 +702,9 @@ fn secret(cx: &CheckContext<'_>, path: &str) -> Option<(&'static str, Tier)> {
     }
     if path.starts_with("/proc/") && path.ends_with("/environ") && path != "/proc/self/environ" {
         return Some(("the variables of a process", Tier::High));
+    }
+    if path.contains(['*', '?', '[']) && cx.places.may_name_credential(path) {
+        return Some(("keys and logins", Tier::High));
     }
     // The directory of a credential counts if it may contain a key.
     let clean = path.replace(UNKNOWN, "");

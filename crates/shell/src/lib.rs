@@ -83,6 +83,76 @@ impl Hit {
     }
 }
 
+/// Programs whose arguments are never commands.
+///
+/// Programs that only read or affect the shell are others.
+const RUN_NOTHING: &[&str] = &[
+    "apropos",
+    "apt",
+    "apt-cache",
+    "apt-get",
+    "brew",
+    "cargo",
+    "chgrp",
+    "chmod",
+    "chown",
+    "code",
+    "column",
+    "cp",
+    "dd",
+    "dnf",
+    "fd",
+    "find",
+    "fmt",
+    "gh",
+    "go",
+    "gofmt",
+    "gzip",
+    "info",
+    "install",
+    "kill",
+    "killall",
+    "less",
+    "ln",
+    "man",
+    "mkdir",
+    "more",
+    "mv",
+    "npm",
+    "open",
+    "paste",
+    "pgrep",
+    "pip",
+    "pip3",
+    "pkill",
+    "pnpm",
+    "pytest",
+    "rg",
+    "rm",
+    "rmdir",
+    "rustc",
+    "rustup",
+    "shred",
+    "sort",
+    "systemctl",
+    "tee",
+    "tldr",
+    "touch",
+    "tree",
+    "truncate",
+    "uniq",
+    "unzip",
+    "whatis",
+    "whereis",
+    "yarn",
+    "zip",
+];
+
+/// Whether a program runs no command in its arguments.
+fn runs_nothing(name: &str) -> bool {
+    RUN_NOTHING.contains(&name) || READ_ONLY_PROGRAMS.contains(&name) || NEUTRAL.contains(&name)
+}
+
 fn short(text: &str) -> String {
     const MAX: usize = 120;
     let line = text.replace('\n', " ");
@@ -246,6 +316,9 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
             judged.doubt(format!("{}; in the worst case, {}", doubt.what, doubt.worst));
         }
         for command in &script.commands {
+            if command.is_hidden {
+                continue;
+            }
             let named = named(command);
             if reading == 0 || !judged.commands.contains(&named) {
                 judged.commands.push(named);

@@ -2,7 +2,7 @@
 
 use super::script::Command;
 use super::word::{UNKNOWN, Word};
-use super::{CheckContext, Hit};
+use super::{CheckContext, Hit, targets};
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
 
@@ -119,6 +119,14 @@ fn git(command: &Command, report: Report<'_>) {
         "filter-branch" | "filter-repo" | "replace" => "rewrites history",
         "commit" if long("--amend") => "rewrites the last commit",
         "reset" if long("--hard") => "discards uncommitted changes",
+        "clean" if short('f') || long("--force") => "deletes untracked files",
+        "checkout" if short('f') || long("--force") || has(rest, &["--", "."]) => {
+            "discards uncommitted changes"
+        }
+        "restore" if !long("--staged") && !short('S') || short('W') || long("--worktree") => {
+            "discards uncommitted changes"
+        }
+        "config" if rest.iter().any(|word| names_program(&word.text)) => "names a program that git runs",
         "reflog" if has(rest, &["expire", "delete"]) => "deletes the reflog or unreachable commits",
         "gc" if rest
             .iter()
@@ -132,6 +140,117 @@ fn git(command: &Command, report: Report<'_>) {
         _ => return,
     };
     report(Hit::of(command, about));
+}
+
+/// Whether a setting of git names a program or where it finds them.
+fn names_program(setting: &str) -> bool {
+    let setting = setting.to_ascii_lowercase();
+    let ends = [
+        "hookspath",
+        "pager",
+        "editor",
+        "sshcommand",
+        "fsmonitor",
+        "helper",
+        "program",
+        "askpass",
+        ".cmd",
+        "textconv",
+        ".clean",
+        ".smudge",
+        ".process",
+    ];
+    setting.contains('.') && ends.iter().any(|end| setting.ends_with(end))
+}
+
+/// Checks for the deletion of what other machines hold.
+pub(super) fn remote_destruction(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
+        let Some((name, rest)) = subcommand(command, VALUED) else { continue };
+        let words = || std::iter::once(name).chain(rest.iter().map(|word| word.text.as_str()));
+        let destroys = match command.name() {
+            "terraform" | "tofu" | "pulumi" | "terragrunt" | "cdk" => {
+                words().any(|it| it.trim_start_matches('-') == "destroy")
+            }
+            "kubectl" | "oc" => matches!(name, "delete" | "drain"),
+            "helm" => matches!(name, "uninstall" | "delete"),
+            "aws" | "gcloud" | "az" | "doctl" | "heroku" | "fly" | "flyctl" | "vercel" | "netlify" => words()
+                .any(|it| {
+                    let verb = it.split(['-', ':']).find(|it| !it.is_empty()).unwrap_or_default();
+                    matches!(verb, "delete" | "destroy" | "terminate" | "rm" | "rb" | "remove")
+                }),
+            "gsutil" => matches!(name, "rm" | "rb"),
+            "gh" | "glab" => {
+                matches!(name, "repo" | "secret" | "release")
+                    && rest.first().is_some_and(|it| it.text == "delete")
+            }
+            "dropdb" | "dropuser" => true,
+            "redis-cli" => {
+                words().any(|it| matches!(it.to_ascii_lowercase().as_str(), "flushall" | "flushdb"))
+            }
+            "psql" | "mysql" | "mariadb" | "sqlcmd" | "mongosh" | "mongo" | "sqlite3"
+            | "clickhouse-client" => command.args().iter().any(|word| {
+                let text = word.text.to_ascii_lowercase();
+                ["drop database", "drop table", "drop schema", "truncate table", "dropdatabase("]
+                    .iter()
+                    .any(|it| text.contains(it))
+            }),
+            _ => false,
+        };
+        if destroys && !has(command.args(), &["--dry-run", "--dry-run=client", "--help", "-h"]) {
+            report(Hit::of(command, "deletes data or machines of others"));
+        }
+    }
+}
+
+/// Checks for code that runs later: scheduled, or when the user logs in.
+pub(super) fn persistence(cx: &CheckContext<'_>, report: Report<'_>) {
+    const PROFILES: [&str; 9] = [
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".profile",
+        ".zshrc",
+        ".zprofile",
+        ".zshenv",
+        ".bash_logout",
+        ".xprofile",
+    ];
+    let in_home = |path: &str| {
+        let home = cx.places.home.as_deref().unwrap_or("/home");
+        path.strip_prefix(home).is_some_and(|rest| {
+            let rest = rest.trim_start_matches('/');
+            PROFILES.contains(&rest)
+                || [".config/systemd/", ".config/autostart/", "Library/LaunchAgents/", ".config/fish/"]
+                    .iter()
+                    .any(|it| rest.starts_with(it))
+        })
+    };
+    for command in &cx.script.commands {
+        let about = match command.name() {
+            "crontab" if !command.has('l', "list") => "schedules commands",
+            "at" | "batch" if !command.has('l', "") => "schedules commands",
+            "systemctl" if command.operands().any(|it| matches!(it.text.as_str(), "enable" | "link")) => {
+                "starts a service later"
+            }
+            "launchctl"
+                if command
+                    .operands()
+                    .any(|it| matches!(it.text.as_str(), "load" | "bootstrap" | "enable")) =>
+            {
+                "starts a service later"
+            }
+            _ => {
+                let redirects = command.redirects.iter().filter(|it| it.writes).map(|it| it.to.text.clone());
+                let targets = targets::of(command).into_iter().map(|it| it.to.text);
+                if !redirects.chain(targets).any(|to| in_home(&cx.places.absolute(&to, &command.cwd))) {
+                    continue;
+                }
+                "changes a file that runs when you log in"
+            }
+        };
+        report(Hit::of(command, about));
+    }
 }
 
 /// Options before a subcommand that take the next word as value.

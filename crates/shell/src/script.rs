@@ -19,6 +19,9 @@ const MAX_COMMANDS: usize = 4_000;
 /// Maximum length of a script, in bytes.
 const MAX_LENGTH: usize = 64 << 10;
 
+/// Maximum number of command lines that unknown programs may run.
+const MAX_HIDDEN: usize = 200;
+
 /// Words that begin a compound command.
 const COMPOUND: [&str; 8] = ["{", "if", "while", "until", "for", "case", "select", "function"];
 
@@ -52,6 +55,8 @@ pub(super) struct Command {
     pub cwd: String,
     /// Whether the text around it does not parse.
     pub is_guess: bool,
+    /// Whether it is only possible: a program that is not known may run it.
+    pub is_hidden: bool,
     /// Whether the script on its input was analysed.
     is_fed: bool,
 }
@@ -121,6 +126,10 @@ pub(super) struct Script {
     written: Vec<(String, Word)>,
     cwd: String,
     nested: usize,
+    /// Whether the script itself is only possible.
+    hides: bool,
+    /// Number of command lines in arguments of unknown programs.
+    read_hidden: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -456,7 +465,11 @@ impl Script {
                 let paths = written.map(|it| (self.path(&it.to.text), text.clone()));
                 self.written.extend(paths.collect::<Vec<_>>());
             }
+            let hidden = if self.hides { Vec::new() } else { inner::hidden(&command) };
             self.commands.push(command);
+            if !hidden.is_empty() {
+                self.hidden(&hidden);
+            }
             scripts.iter().for_each(|script| self.nest(script, Input::None));
             match inner {
                 Inner::None => return,
@@ -486,6 +499,30 @@ impl Script {
             }
         }
         self.doubt("commands too deeply nested to analyse");
+    }
+
+    /// Adds commands that a program may run, without their doubts and other effects.
+    fn hidden(&mut self, scripts: &[String]) {
+        let variables = self.variables.clone();
+        for script in scripts {
+            self.read_hidden += 1;
+            if self.read_hidden > MAX_HIDDEN {
+                return self.doubt("more commands of unknown programs than are analysed");
+            }
+            let mut inner = Script {
+                variables: variables.clone(),
+                cwd: self.cwd.clone(),
+                hides: true,
+                ..Script::default()
+            };
+            inner.nested = self.nested;
+            inner.source(script, &CommandContext::default());
+            for mut command in inner.commands {
+                // Its inputs are those of the other list.
+                (command.is_guess, command.is_hidden, command.input) = (true, true, Input::None);
+                self.commands.push(command);
+            }
+        }
     }
 
     /// The command lines that code of another language starts.

@@ -289,6 +289,36 @@ fn an_unknown_part_is_described_by_its_worst_reading() {
 }
 
 #[test]
+fn a_command_that_an_unknown_program_may_run_is_in_doubt() {
+    for line in [
+        "uv run rm -rf /",
+        "poetry run -- rm -rf /",
+        "npx -c 'rm -rf /'",
+        "xvfb-run -a rm -rf /",
+        "valgrind --tool=none rm -rf /",
+        "tmux new -d 'rm -rf /'",
+        "hyperfine --warmup 3 'rm -rf /'",
+        "git -c core.pager='rm -rf /' log",
+        "git bisect run rm -rf /",
+        "tar xf a --to-command='rm -rf /'",
+        "rsync -e 'rm -rf /' a b:",
+        "make --eval='x: ; rm -rf /'",
+        "direnv exec . rm -rf /",
+    ] {
+        doubts(line, "critical: recursive delete");
+    }
+    for line in [
+        "myprog 'a b' c",
+        "docker run alpine ls",
+        "uv run pytest -x",
+        "tar xf a.tgz -C /tmp/x",
+        "gcc -o a a.c",
+    ] {
+        check(line, Tier::Low);
+    }
+}
+
+#[test]
 fn every_command_is_named_with_those_inside() {
     let judged =
         judge("cd x && cargo test -q && sudo -n ls 'a b' | xargs rm; sh -c 'echo a > b'", &surroundings());
@@ -365,6 +395,7 @@ fn doubled_variables_stay_bounded_and_in_doubt() {
     judge(&"a=$a$a$a$a;".repeat(2_000), &surroundings());
     judge(&format!("a={}; echo {}", "x".repeat(30_000), "$a".repeat(10_000)), &surroundings());
     judge(&format!("echo {}", "{a,b}".repeat(2_000)), &surroundings());
+    judge(&format!("a=1; a=2; b=1; b=2; c=1; c=2; {}", "foo $a $b $c d e f;".repeat(3_000)), &surroundings());
     // Without bounds these need minutes or gigabytes.
     assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
 }
