@@ -559,7 +559,7 @@ impl Session {
             _ = self.client.closed() => {}
             all = tokio::time::timeout_at(until, all) => {
                 let came = all.is_ok_and(|it| it.is_some());
-                // gdb 18 reads no more output after bytes that are no UTF-8.
+                // An adapter that lost the program's output sends no fence.
                 self.lost_fence.store(!came, Ordering::Relaxed);
                 tracing::debug!(session = self.id, came, "output up to the fence");
             }
