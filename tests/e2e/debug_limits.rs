@@ -68,19 +68,22 @@ def idle():
 threading.Thread(target=idle, daemon=True).start()
 def f():
     before = 1
-    value = Slow()
+    value, list = Slow(), [Slow(), Slow()]
+    after = 2
     return before
 f()
 ";
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_value_that_is_slow_to_show_delays_a_stop_once() {
+fn values_that_are_slow_to_show_are_named_beside_the_others() {
     let sandbox = Sandbox::with(&[("a.py", SLOW)]);
     let mut batch = Batch::start(&sandbox);
     let begin = Instant::now();
-    says(&mut batch, &at("a.py", 13), &["before = 1", "value = slow", "showing a value runs code"]);
+    let parts = ["before = 1", "value = <slow: not shown", "list = <slow: not shown", "after = 2"];
+    says(&mut batch, &at("a.py", 14), &parts);
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    says(&mut batch, &json!({"action": "evaluate", "expression": "value"}), &["value = slow"]);
     says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
     assert!(batch.end().0.success());
 }

@@ -169,6 +169,8 @@ pub struct Quirks {
     /// Its context is `repl`. The adapter reads that output in a thread of its own, and reports stops and the
     /// end before earlier output.
     pub output_fence: Option<String>,
+    /// An expression that prepares the reading of values, in a frame of the first stop.
+    pub first_stop: Option<String>,
     /// Whether it reports the exit code 0 even after a signal.
     pub zero_after_signal: bool,
     /// Meaning of a hit count; `None` if the adapter reads `>=3` and `%2` too.

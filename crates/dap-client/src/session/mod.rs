@@ -145,6 +145,8 @@ pub struct Session {
     lost_fence: AtomicBool,
     /// The first unanswered request, while the adapter answers nothing.
     silence: Mutex<Option<(String, Instant)>>,
+    /// Whether the expression for the first stop was evaluated.
+    prepared: AtomicBool,
     inner: Arc<Inner>,
     ended: CancellationToken,
 }
@@ -323,6 +325,7 @@ impl Session {
             sent_fences: AtomicU64::new(0),
             lost_fence: AtomicBool::new(false),
             silence: Mutex::new(None),
+            prepared: AtomicBool::new(false),
             inner,
             ended: CancellationToken::new(),
         });

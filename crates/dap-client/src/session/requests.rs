@@ -1,6 +1,8 @@
 //! Common requests of a session: breakpoints, execution, stacks, variables,
 //! expressions and output.
 
+use std::sync::atomic::Ordering;
+
 use paths::AbsPath;
 use serde_json::{Value, json};
 
@@ -416,6 +418,13 @@ impl Session {
     /// [`DapError`]; a frame of an earlier stop is refused by name.
     pub async fn scopes(&self, frame: i64, clock: &Clock) -> Result<Vec<Scope>, DapError> {
         let (epoch, frame) = self.resolve_frame("scopes", Some(frame))?;
+        let code = self.adapter.quirks.first_stop.as_ref().filter(|_| !self.is_external());
+        if let Some(code) = code.filter(|_| !self.prepared.swap(true, Ordering::Relaxed)) {
+            let arguments = json!({ "expression": code, "frameId": frame, "context": "repl" });
+            if let Err(error) = self.ask("evaluate", arguments, Need::Stopped, clock).await {
+                tracing::debug!(session = self.id, %error, "values are read without preparation");
+            }
+        }
         let body = self.ask("scopes", json!({ "frameId": frame }), Need::Stopped, clock).await?;
         let mut core = self.inner.core();
         check_epoch(&core.machine, epoch, "scopes")?;
