@@ -61,8 +61,7 @@ fn dependents_are_opened_closed_and_bounded() {
             [a.py#87A1]
             write a.py: +1 -1 lines in 1 file
               a.py: changed
-            not checked: 5 files
-            no new problems in 1 changed file, 20 dependents
+            Not checked: 5 of 26 files. No problems in the 21 checked.
         "#]],
     );
     let uris = |method: &str| -> Vec<String> {
@@ -76,6 +75,69 @@ fn dependents_are_opened_closed_and_bounded() {
     tests::wait_for(Duration::from_secs(60), || scripted.got("textDocument/didClose") >= 20);
     let closed = uris("textDocument/didClose");
     assert!(closed.len() == 20 && closed.iter().all(|uri| uri.contains("user")), "{closed:?}");
+}
+
+/// An override is two imports away: it names neither the method nor its class.
+#[test]
+fn files_that_declare_the_new_name_are_checked() {
+    let mut sandbox = Sandbox::with(&[
+        ("base.py", "class Base:\n    def run(self): ...\n"),
+        ("mid.py", "from base import Base\n\n\nclass Mid(Base): ...\n"),
+        ("leaf.py", "from mid import Mid\n\n\nclass Leaf(Mid):\n    def go(self, a): ...\n"),
+        ("other.py", "def f(x):\n    x.go()\n"),
+    ]);
+    let mut script = script(json!([[full(&[])]]));
+    script["methods"]["textDocument/rename"] = renamed("${root}", "go", &[("base.py", 1, 8..11)]);
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let ran = sandbox.run(&["rename", "run", "go", "--in", "base.py:2", "--yes", "--wait", "60s"]);
+    check_output(
+        line_with(&ran.stdout, "No new problems"),
+        &expect!["No new problems (1 changed file, 2 dependents checked)."],
+    );
+    let sent = scripted.sent("textDocument/diagnostic").into_iter();
+    let asked: Vec<String> = sent
+        .map(|params| params["textDocument"]["uri"].as_str().unwrap().rsplit('/').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(asked.iter().filter(|file| *file == "leaf.py").count(), 2, "before and after: {asked:?}");
+}
+
+#[test]
+fn files_without_an_answer_leave_no_verdict_on_the_rest() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n")]);
+    for number in 0..25 {
+        sandbox.write(&format!("user{number}.py"), "greet\n");
+    }
+    sandbox.variables.insert("PILCROW_EDIT_WAIT".to_owned(), "2s".to_owned());
+    Scripted::install(&mut sandbox, &[script(json!([[full(&[])], [full(&[])], ["never"]]))]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    check_output(
+        &replace(&mut batch, "a.py", "def greet():\n    return 3\n"),
+        &expect![[r#"
+        [a.py#E2D7]
+        write a.py: +1 -1 lines in 1 file
+          a.py: changed
+        not checked yet by basedpyright: it has not reported on 19 files
+        Not checked: 5 of 26 files.
+    "#]],
+    );
+}
+
+/// A session checks a part of them.
+#[test]
+fn a_command_checks_all_dependents_while_time_is_left() {
+    let mut sandbox = Sandbox::with(&[("base.py", "class Base:\n    def run(self): ...\n")]);
+    for number in 0..61 {
+        sandbox.write(&format!("s{number:02}.py"), "from base import Base\n\n\nclass S(Base): ...\n");
+    }
+    let mut script = script(json!([[full(&[])]]));
+    script["methods"]["textDocument/rename"] = renamed("${root}", "go", &[("base.py", 1, 8..11)]);
+    Scripted::install(&mut sandbox, &[script]);
+    let ran = sandbox.run(&["rename", "run", "go", "--in", "base.py:2", "--yes", "--wait", "60s"]);
+    check_output(
+        line_with(&ran.stdout, "No new problems"),
+        &expect!["No new problems (1 changed file, 61 dependents checked)."],
+    );
 }
 
 #[test]
@@ -1036,7 +1098,7 @@ fn a_package_without_a_server_hides_no_dependents() {
               lib/a.py:1: error: about def greet():
                     return 2 [E1] (basedpyright)
               lib/user.py:1: error: about greet [E1] (basedpyright)
-            not checked: 1 file (no language server of app runs)
+            Not checked: 1 of 3 files (no language server of app runs).
         "#]],
     );
 }
@@ -1067,7 +1129,7 @@ fn changed_files_without_a_running_server_are_counted() {
               lib/a.py:1: error: about def greet():
                     return 2 [E1] (basedpyright)
               lib/user.py:1: error: about greet [E1] (basedpyright)
-            not checked: 2 files (no language server of app runs)
+            Not checked: 2 of 4 files (no language server of app runs).
         "#]],
     );
 }

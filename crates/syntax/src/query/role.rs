@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use crate::language::kinds::{Body, body};
 use crate::{Language, Tree};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,28 @@ impl Tree {
             _ => None,
         }
     }
+
+    /// Whether the word in `range` is not a name outside of the function around it.
+    ///
+    /// `text` must be the tree's text.
+    pub fn is_local(&self, text: &str, range: Range<usize>) -> bool {
+        let root = self.tree.root_node();
+        let Some(leaf) = root.descendant_for_byte_range(range.start, range.end) else { return true };
+        let role = self.role(range.clone());
+        if leaf.kind() != "identifier" || text[..range.start].ends_with('.') || role == Some(Role::Both) {
+            return !leaf.kind().ends_with("identifier");
+        }
+        let mut node = leaf;
+        while let Some(parent) = node.parent() {
+            match body(self.language, node, parent.kind(), 0) {
+                Some(Body::Whole) => return true,
+                // A parameter of a method.
+                Some(Body::Members) => return role == Some(Role::Variable),
+                None => node = parent,
+            }
+        }
+        false
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +89,34 @@ mod tests {
         let text = text.replace('¶', "");
         let tree = Tree::parse(language, &text, Stop::NEVER).unwrap();
         assert_eq!(tree.role(start..end), expected, "{text}");
+    }
+
+    #[test]
+    fn names_within_a_function_are_local() {
+        for (language, text, local) in [
+            (Language::TypeScript, "class A { ¶run¶() {} }", false),
+            (Language::TypeScript, "class A { run(¶a¶: number) {} }", true),
+            (Language::TypeScript, "class A { constructor(private ¶a¶: number) {} }", false),
+            (Language::TypeScript, "function f() { const ¶a¶ = 1; }", true),
+            (Language::TypeScript, "function f() { return { ¶a¶: 1 }; }", false),
+            (Language::TypeScript, "export const ¶a¶ = 1;", false),
+            (Language::Python, "class A:\n    def ¶run¶(self): ...\n", false),
+            (Language::Python, "class A:\n    def __init__(self):\n        self.¶a¶ = 1\n", false),
+            (Language::Python, "def f():\n    ¶a¶ = 1\n", true),
+            (Language::Python, "def f(¶a¶): ...\n", false),
+            (Language::Python, "def f():\n    return ¶True¶\n", true),
+            (Language::Rust, "impl A { fn ¶run¶(&self) {} }", false),
+            (Language::Rust, "fn f() { let ¶a¶ = 1; }", true),
+            (Language::Go, "type A struct {\n\t¶a¶ int\n}\n", false),
+            (Language::C, "int f(void) { int ¶a¶ = 1; }", true),
+        ] {
+            let start = text.find('¶').unwrap();
+            let end = text.rfind('¶').unwrap() - '¶'.len_utf8();
+            let marked = text;
+            let text = text.replace('¶', "");
+            let tree = Tree::parse(language, &text, Stop::NEVER).unwrap();
+            assert_eq!(tree.is_local(&text, start..end), local, "{marked}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use workspace::{Bounds, PathError};
 pub(crate) use find::Find;
 pub(crate) use grep::Grep;
 pub(crate) use ls::Ls;
+pub(crate) use text_search::declaring;
 
 use crate::{Failure, ToolContext};
 

@@ -1,7 +1,7 @@
 //! Dependents: files that a change may affect without touching them.
 //!
-//! These contain a name whose top-level declaration changes, or the old place of a file that moves, or are open
-//! in the editor. Names are found as words: files that mean another symbol are checked in vain, and no searched
+//! These contain a name whose top-level declaration changes, or the old place of a file that moves, or may declare
+//! the new name of a rename, or are open in the editor. Names are found as words: files that mean another symbol are checked in vain, and no searched
 //! file that means this one is missed.
 
 use std::cmp::Reverse;
@@ -12,18 +12,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lsp_client::ServerPool;
+use lsp_client::{RequestCx, ServerPool};
 use paths::AbsPath;
 use policy::Policy;
 use text::{TextEdit, occurrences};
 use tokio_util::sync::CancellationToken;
 use workspace::{Budget, ChangeKind, Document, FileChange};
 
-use super::cold_servers;
+use super::{Replaced, cold_servers};
 use crate::ToolContext;
+use crate::search::declaring;
 
-/// Maximum number of checked files.
+/// Maximum number of files that are checked at once.
 const MOST: usize = 20;
+/// Maximum number of files that are checked while time is left.
+const MAX_LATER: usize = 180;
 /// Maximum number of searched files.
 const MAX_SEARCHED: usize = 20_000;
 /// Time limit of the search.
@@ -42,6 +45,8 @@ const MAX_BYTES: usize = 1 << 20;
 pub(super) struct Dependents {
     /// The files to check.
     pub documents: Vec<Document>,
+    /// The files to check while time is left, the most affected first.
+    pub later: Vec<Document>,
     /// Number of further files.
     pub unchecked: usize,
     /// Package roots of files without a running server.
@@ -54,11 +59,11 @@ pub(super) struct Dependents {
 ///
 /// Only of languages whose servers run or start.
 ///
-/// `old_name`: the word that a rename replaces.
+/// `replaced`: the word that the edit replaces by another, if it does nothing else.
 pub(super) async fn of(
     context: &ToolContext,
     changes: &[FileChange],
-    old_name: Option<&str>,
+    replaced: Option<&Replaced>,
     policy: Option<&Policy>,
     cancel: &CancellationToken,
 ) -> Dependents {
@@ -78,7 +83,14 @@ pub(super) async fn of(
         }
     }
     if !names.words.is_empty() {
-        names.words.extend(old_name.map(str::to_owned));
+        names.words.extend(replaced.filter(|it| it.is_rename()).map(|it| it.old.clone()));
+    }
+    // The new name may clash with a declaration in a file that uses none of the old ones.
+    let mut new_name = replaced.filter(|_| !names.words.is_empty()).map(|it| it.new.as_str());
+    if let Some(replaced) = replaced
+        && !is_visible(context, changes, replaced).await
+    {
+        new_name = None;
     }
     let words = names.words.clone();
     let changed: BTreeSet<AbsPath> =
@@ -92,9 +104,17 @@ pub(super) async fn of(
     if !(names.words.is_empty() && names.places.is_empty()) {
         let is_partial = names.words.len() > MAX_NAMES;
         names.words = names.words.into_iter().take(MAX_NAMES).collect();
+        let affecting = names.clone();
+        names.words.extend(new_name.map(str::to_owned));
         let is_served = |path: &AbsPath| moved.contains(path) || cold_servers::is_asked(context, path);
         let asked: Vec<AbsPath> = changed.iter().filter(|path| is_served(path)).take(MOST).cloned().collect();
         let (candidates, left, cut) = candidate_files(context, names, asked, cancel.clone()).await;
+        let (mut candidates, others): (Vec<_>, Vec<_>) =
+            candidates.into_iter().partition(|it| affecting.are_in(&it.text));
+        if let Some(name) = new_name {
+            let request = RequestCx::new(MAX_TIME * 2, cancel);
+            candidates.extend(declaring(&others, name, &request).await.unwrap_or_default());
+        }
         let known: BTreeSet<AbsPath> = out.documents.iter().map(|open| open.path.clone()).collect();
         out.documents
             .extend(candidates.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
@@ -103,19 +123,37 @@ pub(super) async fn of(
         out.unchecked = left.len();
         out.cold = left.into_iter().map(|(_, root)| root).collect();
     }
-    // Files that probably import a changed file come first, then those that name more of the changed names.
+    // Files with the new name come first, then those that probably import a changed file, then those that name
+    // more of the changed names.
     let stems: Vec<String> = changed.iter().filter_map(stem).collect();
-    let imports =
-        |document: &Document| stems.iter().any(|stem| occurrences(&document.text, stem).next().is_some());
+    let has = |document: &Document, word: &str| occurrences(&document.text, word).next().is_some();
+    let imports = |document: &Document| stems.iter().any(|stem| has(document, stem));
     if out.documents.len() > MOST {
-        let contained = |document: &Document| {
-            words.iter().filter(|word| occurrences(&document.text, word).next().is_some()).count()
-        };
-        out.documents.sort_by_cached_key(|it| (!imports(it), Reverse(contained(it))));
+        let contained = |document: &Document| words.iter().filter(|word| has(document, word)).count();
+        let clashes = |document: &Document| new_name.is_some_and(|name| has(document, name));
+        out.documents.sort_by_cached_key(|it| (!clashes(it), !imports(it), Reverse(contained(it))));
     }
-    out.unchecked += out.documents.len().saturating_sub(MOST);
-    out.documents.truncate(MOST);
+    out.later = out.documents.split_off(MOST.min(out.documents.len()));
+    out.unchecked += out.later.len().saturating_sub(MAX_LATER);
+    out.later.truncate(MAX_LATER);
     out
+}
+
+/// Whether other files may see the word that an edit inserts as a name.
+async fn is_visible(context: &ToolContext, changes: &[FileChange], replaced: &Replaced) -> bool {
+    for change in changes {
+        let Some(text) = &change.after else { continue };
+        let Some(tree) = context.trees.tree(&context.display_path(&change.path), text).await else {
+            return true;
+        };
+        // A single use is no rename.
+        let declares = |range: &Range<usize>| replaced.is_rename() || !text[..range.start].ends_with('.');
+        let new = ranges(&change.edits, true).into_iter().filter(declares);
+        if new.into_iter().any(|range| !tree.is_local(text, range)) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The path of a change's file before it.
@@ -127,7 +165,7 @@ pub(super) fn source(change: &FileChange) -> &AbsPath {
 }
 
 /// Names by which a file depends on a change.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Names {
     words: BTreeSet<String>,
     /// Previous places of files that move.
@@ -142,6 +180,7 @@ impl Names {
 }
 
 /// A file, as other files may name it.
+#[derive(Clone)]
 struct Place {
     stem: String,
     extension: String,

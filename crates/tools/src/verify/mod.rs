@@ -21,7 +21,7 @@ pub(crate) use preview::Preview;
 pub use preview::{Verify, VerifyPolicy};
 pub(crate) use verdict::Verdict;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use agent::ToolCx;
@@ -54,8 +54,10 @@ pub(crate) struct Baseline {
     cold: BTreeSet<AbsPath>,
     /// Whether not every file was searched for dependents.
     cut: bool,
+    /// Dependents that are checked while time is left; not among `unchecked`.
+    later: VecDeque<FileBaseline>,
     /// The word that the edit replaces by another, if it does nothing else.
-    renamed: Option<(String, String)>,
+    replaced: Option<Replaced>,
     /// The time for all that is done before the edit is made.
     budget: Option<RequestCx>,
     /// The checks of saved files before the edit that are complete.
@@ -138,7 +140,7 @@ impl Baseline {
     /// Dependents are added later, because the search takes time.
     pub(crate) fn of_changes(context: &ToolContext, label: &str, changes: &[FileChange]) -> Self {
         let mut out = Self { label: label.to_owned(), changes: changes.to_vec(), ..Self::default() };
-        out.renamed = renamed(changes);
+        out.replaced = Replaced::of(changes);
         let mut changed = BTreeSet::new();
         for change in changes {
             let from = dependents::source(change);
@@ -178,18 +180,19 @@ impl Baseline {
         if std::mem::replace(&mut self.has_dependents, true) || !self.affects_files(context) {
             return;
         }
-        let old_name = self.renamed.as_ref().map(|(old, _)| old.as_str());
-        let found = dependents::of(context, &self.changes, old_name, policy, cancel).await;
+        let found = dependents::of(context, &self.changes, self.replaced.as_ref(), policy, cancel).await;
         self.unchecked += found.unchecked;
         self.cold.extend(found.cold);
         self.cut = found.cut;
-        self.files.extend(found.documents.into_iter().map(|document| FileBaseline {
+        let baseline = |document: Document| FileBaseline {
             known: context.pending.known(&document.path, &document.text),
             path: document.path,
             dependent: true,
             text: document.text,
             created: false,
-        }));
+        };
+        self.files.extend(found.documents.into_iter().map(baseline));
+        self.later.extend(found.later.into_iter().map(baseline));
     }
 
     /// Whether servers can say something about changed files or dependents.
@@ -263,7 +266,7 @@ impl Baseline {
                 None => self.files.push(file),
             }
         }
-        self.renamed = self.renamed.take().or(earlier.renamed);
+        self.replaced = self.replaced.take().or(earlier.replaced);
     }
 }
 
@@ -287,25 +290,36 @@ fn problems(mut items: Vec<Diagnostic>) -> Vec<Diagnostic> {
     items
 }
 
-/// The word that all edits of a rename replace, and the new word.
-///
-/// `None` for other changes.
-fn renamed(changes: &[FileChange]) -> Option<(String, String)> {
-    let mut found: Option<(String, String)> = None;
-    let mut places = 0;
-    for change in changes {
-        let before = change.before.as_deref().unwrap_or_default();
-        for edit in &change.edits {
-            let was = before.get(edit.range.clone())?;
-            let whole = text::word_at(before, edit.range.start) == edit.range && !was.is_empty();
-            let pair = (was, edit.new_text.as_str());
-            let known = found.as_ref().is_none_or(|(from, to)| (from.as_str(), to.as_str()) == pair);
-            if !whole || pair.1.is_empty() || !known {
-                return None;
+/// A word that all edits of a change replace by another.
+#[derive(Debug, Clone)]
+struct Replaced {
+    old: String,
+    new: String,
+    places: usize,
+}
+
+impl Replaced {
+    /// `None` for changes that do anything else.
+    fn of(changes: &[FileChange]) -> Option<Self> {
+        let mut found: Option<Self> = None;
+        for change in changes {
+            let before = change.before.as_deref().unwrap_or_default();
+            for edit in &change.edits {
+                let (old, new) = (before.get(edit.range.clone())?, &edit.new_text);
+                let whole = text::word_at(before, edit.range.start) == edit.range && !old.is_empty();
+                let known = found.as_ref().is_none_or(|it| it.old == old && it.new == *new);
+                if !whole || new.is_empty() || !known {
+                    return None;
+                }
+                let places = found.map_or(0, |it| it.places) + 1;
+                found = Some(Self { old: old.to_owned(), new: new.clone(), places });
             }
-            found = Some((pair.0.to_owned(), pair.1.to_owned()));
-            places += 1;
         }
+        found
     }
-    found.filter(|_| places > 1)
+
+    /// Whether this is certainly a rename: one place may be any edit.
+    fn is_rename(&self) -> bool {
+        self.places > 1
+    }
 }

@@ -111,7 +111,7 @@ impl Baseline {
             .map(|(server, why)| (server, render_not_tried(context, &why)))
             .collect();
         untried.extend(silent(context, &tried.files));
-        let mut tally = Tally::new(&Self { renamed: self.renamed.clone(), ..Self::default() }, false);
+        let mut tally = Tally::new(&Self { replaced: self.replaced.clone(), ..Self::default() }, false);
         for before in &self.files {
             let Some(answers) = tried.files.get(&before.path) else { continue };
             let mut answers = answers.clone();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use text::{LineIndex, TextEdit};
 use workspace::Document;
 
-use super::{Baseline, FileBaseline, Same, Verdict, cold_servers, difference, problems};
+use super::{Baseline, FileBaseline, Replaced, Same, Verdict, cold_servers, difference, problems};
 use crate::notes::{headline, on_save_lines, render_unknown};
 use crate::{ToolContext, counted};
 
@@ -26,7 +26,7 @@ type Placed = (AbsPath, usize, Diagnostic);
 
 #[derive(Default)]
 pub(super) struct Tally {
-    renamed: Option<(String, String)>,
+    renamed: Option<Replaced>,
     introduced: Vec<Placed>,
     fixed: Vec<Placed>,
     /// Problems of servers whose diagnostics before the edit are not known.
@@ -42,6 +42,8 @@ pub(super) struct Tally {
     servers: BTreeMap<String, BTreeSet<AbsPath>>,
     /// Sources that only run on save, with their servers.
     on_save: BTreeSet<(String, String)>,
+    /// The number of changed files and dependents.
+    files: usize,
     unchecked: usize,
     cold: BTreeSet<AbsPath>,
     cut: bool,
@@ -62,9 +64,10 @@ struct Missing {
 
 impl Tally {
     pub fn new(baseline: &Baseline, is_running: bool) -> Self {
-        let Baseline { renamed, unchecked, cold, cut, .. } = baseline;
-        let (renamed, cold) = (renamed.clone(), cold.clone());
-        Self { renamed, unchecked: *unchecked, cold, cut: *cut, is_running, ..Self::default() }
+        let renamed = baseline.replaced.clone().filter(Replaced::is_rename);
+        let unchecked = baseline.unchecked + baseline.later.len();
+        let (files, cold) = (baseline.files.len() + unchecked, baseline.cold.clone());
+        Self { renamed, files, unchecked, cold, cut: baseline.cut, is_running, ..Self::default() }
     }
 
     /// Adds the answers about one file; `document` has its text after the edit.
@@ -118,7 +121,7 @@ impl Tally {
             false => text::diff_edits(&file.text, &document.text),
         };
         let same = match &self.renamed {
-            Some((from, to)) => Same::Renamed { from, to },
+            Some(Replaced { old, new, .. }) => Same::Renamed { from: old, to: new },
             None => Same::Message,
         };
         let (introduced, fixed) = difference(&file.text, &edits, old, &document.text, now, same);
@@ -145,7 +148,7 @@ impl Tally {
         let by_place = |a: &Placed, b: &Placed| (&a.0, a.1).cmp(&(&b.0, b.1));
         self.introduced.sort_by(by_place);
         self.fixed.sort_by(by_place);
-        let old_name = self.renamed.as_ref().map(|(old, _)| old.clone());
+        let old_name = self.renamed.as_ref().map(|it| it.old.clone());
         // Errors first, and of these the ones that name what a rename removed.
         let names_it = |item: &Diagnostic| {
             old_name.as_ref().is_some_and(|old| text::occurrences(&item.message, old).next().is_some())
@@ -183,7 +186,7 @@ impl Tally {
         for (server, missing) in typing.into_iter().chain(linting) {
             lines.push(missing.line(context, server, lines.is_empty() && missing.types));
         }
-        lines.extend(not_checked(self.unchecked, &cold_servers::describe(context, &self.cold), self.cut));
+        lines.extend(self.not_checked(&cold_servers::describe(context, &self.cold)));
         let checked = self.checked();
         let partial: BTreeSet<&String> = self.on_save.iter().map(|(_, server)| server).collect();
         let is_clean = self.introduced.is_empty() && self.present.is_empty() && !checked.is_empty();
@@ -195,7 +198,11 @@ impl Tally {
                 "not compiled: {} alone found no new problems ({checked} checked)",
                 join(partial)
             )),
-            false if is_clean => lines.push(format!("no new problems in {checked}")),
+            // The worst that is known comes first, and qualifies the rest.
+            false if is_clean && partial.is_empty() && self.missing.is_empty() => {
+                let checked = self.changed.len() + self.dependents.len();
+                lines[0].push_str(&format!(" No problems in the {checked} checked."));
+            }
             _ => {}
         }
         if !self.fixed.is_empty() {
@@ -213,6 +220,19 @@ impl Tally {
         let on_save = on_save_lines(context, &self.on_save, false);
         let all = why.chain(on_save.iter().map(|line| line.trim_end().to_owned()));
         all.filter(|notice| context.pending.is_new(notice)).collect()
+    }
+
+    /// The line about files that were not checked, and `why`.
+    fn not_checked(&self, why: &str) -> Option<String> {
+        let uses = "not every file was searched for uses";
+        match (self.unchecked, self.cut) {
+            (0, false) => None,
+            (0, true) => Some(format!("Not all checked: {uses}.")),
+            (count, cut) => {
+                let cut = if cut { format!("; {uses}") } else { String::new() };
+                Some(format!("Not checked: {count} of {}{why}{cut}.", counted(self.files, "file")))
+            }
+        }
     }
 
     /// `2 changed files, 3 dependents`; empty if no file is completely checked.
@@ -289,17 +309,4 @@ fn line(context: &ToolContext, (path, line, item): &Placed) -> String {
 
 fn join<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
-}
-
-/// The line about files that were not checked, and `why`.
-fn not_checked(unchecked: usize, why: &str, cut: bool) -> Option<String> {
-    let uses = "not every file was searched for uses";
-    match (unchecked, cut) {
-        (0, false) => None,
-        (0, true) => Some(format!("not all checked: {uses}")),
-        (_, cut) => {
-            let cut = if cut { format!("; {uses}") } else { String::new() };
-            Some(format!("not checked: {}{why}{cut}", counted(unchecked, "file")))
-        }
-    }
 }

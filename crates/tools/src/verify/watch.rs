@@ -19,11 +19,13 @@ use workspace::Document;
 
 use super::saved_checks::SavedChecks;
 use super::tally::Tally;
-use super::{Baseline, Verdict, problems};
+use super::{Baseline, FileBaseline, Verdict, problems};
 use crate::ToolContext;
 
 /// Number of times that servers are asked, again after they have loaded.
 const ROUNDS: usize = 3;
+/// Number of dependents that are checked at once while time is left.
+const ROUND: usize = 20;
 /// Longest time of a check, in which a server may load its project. 300 s.
 const LONGEST: Duration = Duration::from_secs(300);
 /// Time for the check of an earlier edit to stop.
@@ -81,8 +83,9 @@ impl Watch {
         let (done, is_done) = watch::channel(false);
         let is_late = Arc::new(AtomicBool::new(false));
         let request = RequestCx::new(LONGEST, &cancel);
-        let run = Run { context, checks: Arc::clone(&checks), policy: cx.policy(), request };
-        let (events, late) = (cx.event_reporter(), Arc::clone(&is_late));
+        let (checking, late) = (Arc::clone(&checks), Arc::clone(&is_late));
+        let run = Run { context, checks: checking, policy: cx.policy(), request, is_late: late };
+        let events = cx.event_reporter();
         let task = tokio::spawn(async move {
             // Documents that the earlier check opened are closed first.
             if let Some(mut earlier) = earlier
@@ -93,7 +96,7 @@ impl Watch {
             run.check().await;
             run.checks.lock().is_done = true;
             done.send_replace(true);
-            if late.load(Ordering::Acquire) && !run.request.cancel.is_cancelled() {
+            if run.is_late() && !run.request.cancel.is_cancelled() {
                 run.report(&events).await;
             }
         });
@@ -191,28 +194,66 @@ struct Run {
     checks: Arc<Mutex<Checks>>,
     policy: Option<Arc<Policy>>,
     request: RequestCx,
+    /// Whether the edit stopped waiting.
+    is_late: Arc<AtomicBool>,
 }
 
 impl Run {
     async fn check(&self) {
         self.check_texts().await;
-        if !self.request.cancel.is_cancelled() {
-            self.check_saved().await;
+        if !self.context.settings().is_one_shot() || self.request.cancel.is_cancelled() {
+            return;
+        }
+        let saved = self.check_saved().await;
+        while !self.is_late()
+            && let Some(from) = self.add_later()
+        {
+            self.ask(from..).await;
+            self.add_saved(&saved, from);
         }
     }
 
-    /// Requests the checks of saved files, of a one-shot command.
-    async fn check_saved(&self) {
+    fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Acquire) || self.request.cancel.is_cancelled()
+    }
+
+    /// Adds the next dependents that are checked while time is left.
+    ///
+    /// Returns the index of the first.
+    fn add_later(&self) -> Option<usize> {
+        let mut checks = self.checks.lock();
+        let Baseline { files, later, .. } = &mut checks.baseline;
+        let from = files.len();
+        files.extend(later.drain(..ROUND.min(later.len())));
+        let is_any = files.len() > from;
+        checks.read_texts(&self.context);
+        is_any.then_some(from)
+    }
+
+    /// Requests the checks of saved files.
+    async fn check_saved(&self) -> SavedChecks {
         let documents: Vec<Document> =
             self.checks.lock().answers.iter().filter_map(|it| it.document.clone()).collect();
         let documents: Vec<&Document> = documents.iter().collect();
         let saved = SavedChecks::request(&self.context, &documents, &self.request).await;
+        {
+            let mut checks = self.checks.lock();
+            let more = saved.further_files(&checks.baseline.saved, &self.context, &checks.baseline.files);
+            // They are checked.
+            let is_later = |file: &FileBaseline| !more.iter().any(|it| it.path == file.path);
+            checks.baseline.later.retain(is_later);
+            checks.baseline.files.extend(more);
+            checks.read_texts(&self.context);
+        }
+        self.add_saved(&saved, 0);
+        saved
+    }
+
+    /// Adds the checks of saved files to the answers about files after `from`.
+    fn add_saved(&self, saved: &SavedChecks, from: usize) {
         let mut checks = self.checks.lock();
-        let more = saved.further_files(&checks.baseline.saved, &self.context, &checks.baseline.files);
-        checks.baseline.files.extend(more);
-        checks.read_texts(&self.context);
         let Checks { baseline, answers, .. } = &mut *checks;
-        for (file, answers) in baseline.files.iter().zip(answers) {
+        for (file, answers) in baseline.files.iter().zip(answers).skip(from) {
             saved.add_to_answers(&file.path, &mut answers.servers);
         }
     }
