@@ -215,6 +215,41 @@ fn usual_work_succeeds_in_a_sandbox() {
     }
 }
 
+/// Calls `bash` where bubblewrap is not installed: Landlock confines the command.
+fn bash_without_bwrap(sandbox: &Sandbox, line: &str) -> Value {
+    let pilcrow =
+        sandbox.command(&["tool", "bash", &json!({ "command": line }).to_string(), "--yes", "--json"]);
+    let mut outer = std::process::Command::new("bwrap");
+    sandbox.prepare(&mut outer);
+    outer.args(["--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"]);
+    outer.arg(pilcrow.get_program()).args(pilcrow.get_args());
+    let ran = finish(outer.spawn().unwrap(), DEADLINE);
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+#[test]
+fn denied_and_reverted_changes_are_reported() {
+    let write = "import sys\nfor path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
+    let sandbox = Sandbox::with(&[("write.py", write), (".git/config", "[core]\n"), (".git/hooks/a", "")]);
+    // Not the home of the command, and in no directory that is writable.
+    let own = std::env::home_dir().unwrap().join(".pilcrow-e2e");
+    let line = format!("python3 write.py .git/config .git/hooks/new .mcp.json '{}'", own.display());
+    let without_bwrap = bash_without_bwrap(&sandbox, &line);
+    let [by_landlock, by_bwrap] = [without_bwrap, sandbox.tool("bash", &json!({ "command": line })).value]
+        .map(|it| {
+            [&it["details"]["sandbox"], &it["details"]["reverted"], &it["details"]["denied"]]
+                .map(Value::clone)
+        });
+    let denied = format!("write {}", own.display());
+    let reverted = json!([".git/hooks/new", ".mcp.json", ".git/config"]);
+    assert_eq!(by_landlock, [json!("Landlock"), reverted, json!([denied])]);
+    let (config, hook) = (sandbox.project().join(".git/config"), sandbox.project().join(".git/hooks/new"));
+    let all = json!([format!("write {}", config.display()), format!("write {}", hook.display()), denied]);
+    assert_eq!(by_bwrap, [json!("bwrap"), json!([".mcp.json"]), all]);
+    assert_eq!(sandbox.read(".git/config"), "[core]\n");
+    assert!(!hook.exists() && !sandbox.project().join(".mcp.json").exists());
+}
+
 #[test]
 fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     let mut sandbox = Sandbox::with(&[("write.py", "import sys; open(sys.argv[1], 'w').write('x')\n")]);

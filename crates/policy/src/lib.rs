@@ -23,6 +23,6 @@ pub use error_code::ErrorCode;
 pub use permit::{Permit, SpawnGrant};
 pub use policy::{Denied, ExecOptions, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
 pub use rules::{Capability, Decision, Rule, RuleError};
-pub use sandbox::{Network, SandboxMode, SandboxProfile};
+pub use sandbox::{Confinement, Network, SandboxMode, SandboxProfile};
 pub use secrets::{Pieces, Redactor, is_secret, is_secret_name, learn_passing_secret, learn_secret};
 pub use trust::{TrustStore, trust_command};

@@ -17,6 +17,16 @@ pub enum SandboxMode {
     Required,
 }
 
+/// How a command line would run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confinement {
+    Sandbox,
+    /// No sandbox works here.
+    Unavailable,
+    /// The caller asks to run it without the sandbox.
+    Waived,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
@@ -27,7 +37,7 @@ pub enum Network {
 
 /// Limits of a command's processes.
 ///
-/// Paths are resolved; those that do not exist have no effect.
+/// Paths are resolved. The sandbox ignores those that do not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxProfile {
@@ -35,7 +45,7 @@ pub struct SandboxProfile {
     pub writable: Vec<AbsPath>,
     /// Writable directories to create if they are missing, such as caches.
     pub created: Vec<AbsPath>,
-    /// Paths inside writable directories that stay read-only.
+    /// Paths inside writable directories that stay as they are, also missing ones.
     pub protected: Vec<AbsPath>,
     /// Directories and files that cannot be read.
     pub hidden: Vec<AbsPath>,
@@ -44,4 +54,19 @@ pub struct SandboxProfile {
     pub network: Network,
     /// Whether the command is refused where no sandbox works.
     pub required: bool,
+}
+
+impl SandboxProfile {
+    /// Whether the sandbox denies changes of `path`.
+    pub fn denies_write(&self, path: &AbsPath) -> bool {
+        !self.writable.iter().any(|open| path.starts_with(open))
+            || self.protected.iter().any(|it| path.starts_with(it))
+            || self.denies_read(path)
+    }
+
+    /// Whether the sandbox hides `path`.
+    pub fn denies_read(&self, path: &AbsPath) -> bool {
+        self.hidden.iter().any(|hidden| path.starts_with(hidden))
+            && !self.readable.iter().any(|shown| path.starts_with(shown))
+    }
 }

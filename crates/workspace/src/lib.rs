@@ -15,7 +15,9 @@ mod state;
 mod undo;
 mod workspace;
 
-pub use command_snapshot::{CommandChanges, CommandSnapshot, CommandSnapshots};
+pub use command_snapshot::{
+    CommandChanges, CommandSnapshot, CommandSnapshots, ProtectedChange, ProtectedFiles,
+};
 pub use commit::CommitError;
 pub use documents::{ContentHash, DiskCopy, Document, Owner, ReadCache, ReadError, Version, plain_hash};
 pub use journal::{Commit, CommitId, CommitRecord, CommittedFile, RecoveryNote, RunId};

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
-use policy::{Answer, Approver, Denied, ErrorCode, Permit, Policy, Question, SpawnGrant, SpawnRequest};
+use policy::{
+    Answer, Approver, Confinement, Denied, ErrorCode, Permit, Policy, Question, SpawnGrant, SpawnRequest,
+};
 use serde_json::Value;
 use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
@@ -138,17 +140,17 @@ impl ToolCx {
 
     /// Requests the grant to run a shell command line; see [`ToolCx::permit`].
     ///
-    /// The line is evaluated even if the user named it. Without the sandbox, the policy asks.
+    /// The line is evaluated even if the user named it. If the sandbox is waived, the policy asks.
     pub async fn grant_line(
         &self,
         by: &str,
         command: &CommandLine,
-        sandboxed: bool,
+        confinement: Confinement,
     ) -> Result<SpawnGrant, Denied> {
         let approver = if self.gate.invoked { &Invoked } else { self.gate.approver.as_ref() };
         let grant = match &self.gate.policy() {
             None => Err(no_policy()),
-            Some(policy) => policy.grant_line(by, command, sandboxed, approver, &self.cancel).await,
+            Some(policy) => policy.grant_line(by, command, confinement, approver, &self.cancel).await,
         };
         self.note(grant)
     }

@@ -67,6 +67,9 @@ const IN_CACHES: &[&str] = &[
     ".gradle/init.gradle",
 ];
 
+/// Files of a project that other programs execute.
+const EXECUTED: [&str; 5] = [".pilcrow", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
+
 /// Directories for temporary files of all programs.
 ///
 /// They are shared: commands leave files there for later ones.
@@ -119,7 +122,7 @@ impl Policy {
         if !names(|tool| tool.programs).contains(&"git") {
             // git itself changes these, when it is configured and when it checks out files.
             protected.extend(repository.iter().flat_map(|it| it.settings.iter().cloned()));
-            protected.extend([".pilcrow", ".vscode/tasks.json"].map(|name| root.join(name)));
+            protected.extend(EXECUTED.map(|name| root.join(name)));
         }
 
         let used =

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::policy::protected::protection;
 use crate::rules::{self, Capability, Rule};
-use crate::{Approver, ErrorCode, Question, QuestionKind, SpawnGrant};
+use crate::{Approver, Confinement, ErrorCode, Question, QuestionKind, SpawnGrant};
 
 /// Maximum number of a command line's effects that a question shows.
 const MOST_SHOWN: usize = 6;
@@ -50,8 +50,8 @@ const MOST_TITLE: usize = 80;
 impl Policy {
     /// Permits the tool `by` to run a command line, `bash -c LINE` or `sh -c LINE`.
     ///
-    /// Asks where the policy says so; the question lists the effects of the line. Without the sandbox it
-    /// asks about every line, also one that a rule allows.
+    /// Asks where the policy says so; the question lists the effects of the line. If the sandbox is waived
+    /// it asks about every line, also one that a rule allows.
     ///
     /// # Errors
     /// [`Denied`] with the reason, also if `command` is not of that form.
@@ -59,7 +59,7 @@ impl Policy {
         &self,
         by: &str,
         command: &CommandLine,
-        sandboxed: bool,
+        confinement: Confinement,
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
@@ -69,6 +69,7 @@ impl Policy {
             );
             return Err(self.deny(Capability::Exec, By::Policy, reason, vec![command.to_string()]));
         };
+        let sandboxed = confinement == Confinement::Sandbox;
         // Each permitted line is remembered separately.
         let known_as =
             if sandboxed { format!("{by} {text}") } else { format!("{by} without sandbox {text}") };
@@ -76,14 +77,18 @@ impl Policy {
         let judge = || {
             let mut line = self.judge_line(text);
             if !sandboxed && line.judged.decision < Decision::Deny && sandbox_mode != SandboxMode::Off {
-                let (decision, why) = match (sandbox_mode, self.options.mode) {
-                    (SandboxMode::Required, _) => (Decision::Deny, "`exec.sandbox` is \"required\""),
-                    (_, Mode::Strict) => (Decision::Deny, "the mode is strict"),
+                let (decision, why) = match (sandbox_mode, self.options.mode, confinement) {
+                    (SandboxMode::Required, ..) => (Decision::Deny, "`exec.sandbox` is \"required\""),
+                    // Only a rule allows it unasked, as without the setting.
+                    (.., Confinement::Unavailable) => (line.judged.decision, ""),
+                    (_, Mode::Strict, _) => (Decision::Deny, "the mode is strict"),
                     _ => (Decision::Ask, "every such command needs approval"),
                 };
                 line.judged.decision = decision;
-                line.judged.reason = format!("exec: without the sandbox: {why}");
-                line.notes.insert(0, "without the sandbox: it can change all files that you can".to_owned());
+                if !why.is_empty() {
+                    line.judged.reason = format!("exec: without the sandbox: {why}");
+                }
+                line.notes.insert(0, "without a sandbox: it can change all files that you can".to_owned());
             }
             if line.judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command) {
                 line.judged.decision = Decision::Allow;

@@ -14,10 +14,11 @@ use process::Processes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{CommandSnapshots, RunId, Workspace};
+use workspace::{CommandSnapshots, ProtectedFiles, RunId, Workspace};
 
 use super::log::Log;
 use super::run::{self, JobEnd, Running};
+use super::sandbox;
 
 /// Maximum number of running commands.
 const MAX_RUNNING: usize = 16;
@@ -169,12 +170,21 @@ impl Shell {
     }
 
     /// Moves a command to the background.
-    pub(super) fn supervise(&self, job: Arc<Job>, running: Running, timeout: Option<Duration>) {
+    pub(super) fn supervise(
+        &self,
+        job: Arc<Job>,
+        running: Running,
+        timeout: Option<Duration>,
+        protected: Option<ProtectedFiles>,
+    ) {
         let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
         self.tasks.spawn(async move {
             let mut running = running;
             let ended = running.follow(&job.log, deadline, &job.stop, async |_| {}).await;
             running.finish(&job.log).await;
+            let reverted = tokio::task::spawn_blocking(move || protected.map(ProtectedFiles::revert)).await;
+            let reverted = reverted.ok().flatten().unwrap_or_default();
+            job.log.push(&sandbox::describe_reverted(&reverted, ToString::to_string));
             job.end(ended);
         });
     }

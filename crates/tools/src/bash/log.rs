@@ -104,6 +104,12 @@ impl Log {
         format!("{}\n{what}\n{}", clean(head).trim_end_matches('\n'), clean(tail))
     }
 
+    /// The beginning and the end of the output.
+    pub fn excerpt(&self) -> String {
+        let state = self.state();
+        format!("{}\n{}", state.head, state.tail)
+    }
+
     /// Renders a reference to the file with the whole output.
     fn place(&self, state: &State) -> String {
         match &state.lost {

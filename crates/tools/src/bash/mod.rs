@@ -2,6 +2,7 @@
 //!
 //! It records their changes for `undo`.
 
+mod denials;
 mod diagnostics;
 mod jobs;
 mod log;
@@ -18,7 +19,7 @@ use agent::{ToolCx, ToolResult};
 use jobs::Job;
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
-use process::deadlines;
+use process::{SandboxLevel, deadlines};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shell::CommandLine;
@@ -133,7 +134,8 @@ impl Bash {
         let context = &self.context;
         let unsaved = crate::unsaved::confirm(&self.context, line, cx).await?;
         let command = self.command(line);
-        let grant = cx.grant_line("bash", &command, args.sandbox.unwrap_or(true)).await?;
+        let status = sandbox::status(&context.shell, args.sandbox.unwrap_or(true), cx).await;
+        let grant = cx.grant_line("bash", &command, sandbox::confinement(status.as_ref())).await?;
         let Some(job) = context.shell.open(line) else {
             let message = "too many commands are running; stop one with {\"job\": …, \"stop\": true}";
             return Err(Failure::new(ErrorCode::WrongState, message));
@@ -149,14 +151,15 @@ impl Bash {
             records.then(|| shell.snapshots.before(&text, &run, &name, &shell.processes))
         })
         .await?;
-        let sandbox = sandbox::Report::new(&context.shell, &grant, cx).await;
+        let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
+        let protected = sandbox.protect(&grant).await?;
         let (process, output) = context.shell.processes.spawn_merged(&command, &grant).await?;
         before.iter_mut().for_each(CommandSnapshot::mark_running);
         let mut running = Running::new(process, output, context.shell.redactor());
         let timeout = args.timeout.map(seconds);
         if args.background {
             ends.0 = None;
-            context.shell.supervise(Arc::clone(&job), running, timeout);
+            context.shell.supervise(Arc::clone(&job), running, timeout, protected);
             job.wait(EARLY_EXIT, &cx.cancel).await;
             return Ok(self.render_result(
                 &job,
@@ -177,6 +180,16 @@ impl Bash {
         running.finish(&job.log).await;
         job.end(ended);
         drop(ends);
+        let reverted = match protected {
+            Some(protected) => blocking(move || protected.revert()).await?,
+            None => Vec::new(),
+        };
+        sandbox.note_reverted(&reverted, |path| context.display_path(path));
+        if let Some(profile) = grant.sandbox().filter(|_| sandbox.level != SandboxLevel::None).cloned() {
+            let (job, cwd) = (Arc::clone(&job), command.cwd.clone());
+            let denied = blocking(move || denials::find(&job.log.excerpt(), &cwd, &profile)).await?;
+            sandbox.note_denied(denied);
+        }
         let wrote = match before {
             Some(before) => self.compare(before, label, cx).await?,
             None => CommandChanges::default(),
@@ -272,6 +285,8 @@ impl Bash {
             json!(wrote.files.iter().map(|path| self.context.display_path(path)).collect::<Vec<_>>());
         details["diagnostics"] = verdict.details.clone();
         details["sandbox"] = json!(sandbox.level.name());
+        details["reverted"] = json!(sandbox.reverted);
+        details["denied"] = json!(sandbox.denied);
         result.with_details(details)
     }
 

@@ -1,34 +1,94 @@
-//! The note about the sandbox in a run's first result.
+//! The notes about the sandbox in a result.
 
 use agent::ToolCx;
-use policy::SpawnGrant;
+use paths::AbsPath;
+use policy::{Confinement, SandboxMode, SpawnGrant};
 use process::{SandboxLevel, SandboxStatus};
+use workspace::{ProtectedChange, ProtectedFiles};
 
+use super::blocking;
 use super::jobs::Shell;
+use crate::Failure;
+
+/// The sandbox of the next command; `None` if it is off or waived.
+pub(super) async fn status(shell: &Shell, wanted: bool, cx: &ToolCx) -> Option<SandboxStatus> {
+    let is_on = cx.policy().is_some_and(|policy| policy.sandbox_mode() != SandboxMode::Off);
+    if wanted && is_on { Some(shell.processes.sandbox().await) } else { None }
+}
+
+pub(super) fn confinement(status: Option<&SandboxStatus>) -> Confinement {
+    match status {
+        None => Confinement::Waived,
+        Some(SandboxStatus { level: SandboxLevel::None, .. }) => Confinement::Unavailable,
+        Some(_) => Confinement::Sandbox,
+    }
+}
 
 /// The sandbox of one command.
 pub(super) struct Report {
     pub level: SandboxLevel,
-    /// A line for the model; empty after the first command of a run, and outside runs.
+    /// Lines for the model: what the sandbox prevented, and once for a run its name.
     pub text: String,
+    /// Protected files whose changes were reverted.
+    pub reverted: Vec<String>,
+    /// Accesses that the sandbox denied, such as `write /etc/hosts`.
+    pub denied: Vec<String>,
 }
 
 impl Report {
-    pub async fn new(shell: &Shell, grant: &SpawnGrant, cx: &ToolCx) -> Self {
+    pub(super) fn new(shell: &Shell, status: Option<SandboxStatus>, cx: &ToolCx) -> Self {
         let off = SandboxStatus { level: SandboxLevel::None, detail: "off".to_owned() };
-        let SandboxStatus { level, detail } =
-            if grant.sandbox().is_some() { shell.processes.sandbox().await } else { off };
+        let SandboxStatus { level, detail } = status.unwrap_or(off);
         if !cx.is_in_run() || !shell.notes_sandbox(&cx.starter) {
-            return Self { level, text: String::new() };
+            return Self { level, text: String::new(), reverted: Vec::new(), denied: Vec::new() };
         }
         let text = match level {
-            SandboxLevel::None => format!("\nsandbox: none ({detail})"),
+            SandboxLevel::None => format!("\nsandbox: none ({detail}); commands run with the user's rights"),
             level => format!(
                 "\nsandbox: {}. Commands change only the project, /tmp and caches, and read no keys or logins, \
                  except a line of only `git`. `\"sandbox\": false` asks to run a command without it.",
                 level.name()
             ),
         };
-        Self { level, text }
+        Self { level, text, reverted: Vec::new(), denied: Vec::new() }
     }
+
+    /// Reads the protected files that the sandbox itself does not protect.
+    pub(super) async fn protect(&self, grant: &SpawnGrant) -> Result<Option<ProtectedFiles>, Failure> {
+        let Some(profile) = grant.sandbox().filter(|_| self.level != SandboxLevel::None) else {
+            return Ok(None);
+        };
+        let (paths, only_missing) = (profile.protected.clone(), self.level == SandboxLevel::Bwrap);
+        blocking(move || Some(ProtectedFiles::read(&paths, only_missing))).await
+    }
+
+    /// Adds the denials to the result, and how to ask for the access.
+    pub(super) fn note_denied(&mut self, denied: Vec<String>) {
+        if !denied.is_empty() {
+            let ask = "`\"sandbox\": false` asks the user to run the command without it";
+            self.text = format!("\nthe sandbox denied: {}; {ask}{}", denied.join(", "), self.text);
+        }
+        self.denied = denied;
+    }
+
+    /// Adds the changes of protected files to the result.
+    pub(super) fn note_reverted(&mut self, changes: &[ProtectedChange], show: impl Fn(&AbsPath) -> String) {
+        self.reverted = changes.iter().map(|change| show(&change.path)).collect();
+        let text = describe_reverted(changes, show);
+        if !text.is_empty() {
+            self.text = format!("\n{}{}", text.trim_end(), self.text);
+        }
+    }
+}
+
+/// Maximum number of protected files that a result names.
+const MAX_NAMED: usize = 10;
+
+/// One line for each change of a protected file.
+pub(super) fn describe_reverted(changes: &[ProtectedChange], show: impl Fn(&AbsPath) -> String) -> String {
+    let line = |change: &ProtectedChange| match &change.problem {
+        None => format!("reverted: {} (protected, commands do not change it)\n", show(&change.path)),
+        Some(why) => format!("changed although protected: {} (not reverted: {why})\n", show(&change.path)),
+    };
+    changes.iter().take(MAX_NAMED).map(line).collect()
 }

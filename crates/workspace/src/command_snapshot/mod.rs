@@ -6,6 +6,7 @@
 
 mod git_index;
 mod git_objects;
+mod protected_files;
 mod scan;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -15,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
+pub use protected_files::{ProtectedChange, ProtectedFiles};
 pub(crate) use scan::file_clock;
 
 use self::git_objects::{ask_git, filtered, from_blob, git_files, on_disk, private};

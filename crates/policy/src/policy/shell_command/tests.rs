@@ -21,7 +21,8 @@ async fn run(
 ) -> (Result<(), Denied>, Script) {
     let script = Script::new(answers.iter().cloned());
     let command = command(fixture, "bash", &["-c", line]);
-    let granted = policy.grant_line("bash", &command, true, &script, &CancellationToken::new()).await;
+    let granted =
+        policy.grant_line("bash", &command, Confinement::Sandbox, &script, &CancellationToken::new()).await;
     (granted.map(drop), script)
 }
 

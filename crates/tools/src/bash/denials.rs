@@ -1,0 +1,94 @@
+//! Denials of the sandbox in a command's output.
+//!
+//! A denial has three pieces of evidence: the system's error text, a path on the same line that the profile
+//! denies, and that Pilcrow itself, outside of the sandbox, has the access.
+
+use std::path::Path;
+
+use paths::AbsPath;
+use paths::canonical_existing as canonical;
+use policy::SandboxProfile;
+use rustix::fs::Access;
+
+/// The system's texts for a denied access. Hidden files seem to be missing.
+const REFUSED: [&str; 3] = ["permission denied", "operation not permitted", "read-only file system"];
+const MISSING: &str = "no such file or directory";
+
+/// Maximum number of reported denials.
+const MAX_DENIALS: usize = 5;
+
+/// The denials in `output`, such as `write /etc/hosts`. Blocks.
+pub(super) fn find(output: &str, cwd: &AbsPath, profile: &SandboxProfile) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in output.lines() {
+        let text = line.to_lowercase();
+        let is_refused = REFUSED.iter().any(|it| text.contains(it));
+        if !is_refused && !text.contains(MISSING) {
+            continue;
+        }
+        let denial = names(line).map(|name| canonical(&cwd.join(name))).find_map(|path| {
+            let hidden = profile.denies_read(&path) && path.as_path().exists();
+            let denied = hidden || is_refused && profile.denies_write(&path) && may_write(&path);
+            denied.then(|| format!("{} {path}", if hidden { "read" } else { "write" }))
+        });
+        found.extend(denial.filter(|it| !found.contains(it)));
+        if found.len() == MAX_DENIALS {
+            break;
+        }
+    }
+    found
+}
+
+/// The words of an error message that may be paths, quoted ones first.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split(['\'', '"', '`', '‘', '’', '“', '”']).skip(1).step_by(2);
+    let words = line.split(|c: char| c.is_whitespace() || "'\"`‘’“”:,;()[]".contains(c));
+    quoted.chain(words).filter(|word| word.contains('/') && word.len() < 4096)
+}
+
+/// Whether this process may change or create the file.
+fn may_write(path: &AbsPath) -> bool {
+    let existing = path.as_path().ancestors().find(|it| it.symlink_metadata().is_ok());
+    existing.is_some_and(|it: &Path| rustix::fs::access(it, Access::WRITE_OK).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::Network;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test makes its own files")]
+    fn a_denial_needs_error_text_path_and_own_access() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        for directory in ["project/.husky", "own", "out side"] {
+            std::fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        std::fs::write(top.join("own/key"), "").unwrap();
+        let profile = SandboxProfile {
+            writable: vec![top.join("project")],
+            created: Vec::new(),
+            protected: vec![top.join("project/.husky")],
+            hidden: vec![top.join("own")],
+            readable: Vec::new(),
+            network: Network::Allowed,
+            required: false,
+        };
+        for (line, expected) in [
+            ("touch: cannot touch '{}/out side/new': Read-only file system", Some("write {}/out side/new")),
+            ("bash: line 1: {}/new: Permission denied", Some("write {}/new")),
+            ("EPERM: operation not permitted, open '{}/project/.husky/x'", Some("write {}/project/.husky/x")),
+            ("./.husky/x: Read-only file system", Some("write {}/project/.husky/x")),
+            ("cat: {}/own/key: No such file or directory", Some("read {}/own/key")),
+            ("cat: {}/own/other: No such file or directory", None),
+            ("cat: {}/new: No such file or directory", None),
+            ("{}/project/x: Permission denied", None),
+            ("wrote {}/new", None),
+        ] {
+            let fill = |text: &str| text.replace("{}", &top.to_string());
+            let found = find(&fill(line), &top.join("project"), &profile);
+            assert_eq!(found.first().cloned(), expected.map(fill), "{line}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Files that a command must leave as they are, for what the sandbox cannot deny.
+//!
+//! Other programs execute them later: git's hooks, an editor's tasks. A change is reverted after the command.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use paths::AbsPath;
+use paths::canonical_existing as canonical;
+
+/// Limits: number of files, bytes of one, and bytes of all.
+///
+/// Beyond them a change is reported and not reverted.
+const MAX_FILES: usize = 1_000;
+const MAX_FILE: u64 = 256 << 10;
+const MAX_BYTES: u64 = 4 << 20;
+
+/// The protected files as they were before a command.
+#[derive(Debug)]
+pub struct ProtectedFiles {
+    tops: Vec<AbsPath>,
+    before: BTreeMap<PathBuf, State>,
+}
+
+/// A protected file that a command changed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ProtectedChange {
+    pub path: AbsPath,
+    /// Why the change is still there; `None` if it was reverted.
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    stamp: Stamp,
+    content: Content,
+}
+
+/// Inode, size, mode, and times of content and status in nanoseconds.
+///
+/// No program can set the last one.
+type Stamp = (u64, u64, u32, i128, i128);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Content {
+    Directory,
+    Link(PathBuf),
+    File(Vec<u8>),
+    /// A large or special file, or one that cannot be read.
+    Unknown,
+}
+
+impl ProtectedFiles {
+    /// Reads the files at and below these resolved paths. Blocks.
+    ///
+    /// With `only_missing`, reads nothing and protects the places of those that do not exist.
+    pub fn read(paths: &[AbsPath], only_missing: bool) -> Self {
+        let exists = |path: &AbsPath| path.as_path().symlink_metadata().is_ok();
+        let tops: Vec<AbsPath> =
+            paths.iter().filter(|path| !only_missing || !exists(path)).cloned().collect();
+        let mut left = MAX_BYTES;
+        let mut before = BTreeMap::new();
+        for (path, stamp) in scan(&tops) {
+            let content = read(&path, stamp, &mut left);
+            before.insert(path, State { stamp, content });
+        }
+        Self { tops, before }
+    }
+
+    /// Reverts all changes since, and returns them. Blocks.
+    pub fn revert(self) -> Vec<ProtectedChange> {
+        let after = scan(&self.tops);
+        let mut changes = Vec::new();
+        let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        // A removed directory takes its entries with it.
+        let added = after.keys().filter(|path| !self.before.contains_key(*path));
+        for path in added.filter(|path| !path.parent().is_some_and(|it| is_new(it, &after, &self.before))) {
+            changes.push(change(path, revert(path, None)));
+        }
+        for (path, state) in &self.before {
+            let is_same = match state.content {
+                Content::Directory => is_directory(path),
+                _ => after.get(path) == Some(&state.stamp),
+            };
+            if !is_same {
+                changes.push(change(path, revert(path, Some(state))));
+            }
+        }
+        changes.into_iter().flatten().collect()
+    }
+}
+
+fn is_new(path: &Path, after: &BTreeMap<PathBuf, Stamp>, before: &BTreeMap<PathBuf, State>) -> bool {
+    after.contains_key(path) && !before.contains_key(path)
+}
+
+fn change(path: &Path, reverted: Result<(), String>) -> Option<ProtectedChange> {
+    Some(ProtectedChange { path: AbsPath::new(path)?, problem: reverted.err() })
+}
+
+/// Restores what was at `path`; `None` removes it.
+fn revert(path: &Path, state: Option<&State>) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let parent = path.parent().and_then(AbsPath::new).ok_or("it has no directory")?;
+    if canonical(&parent) != parent {
+        return Err("its directory is a link now".to_owned());
+    }
+    if let Some(State { content: Content::Unknown, .. }) = state {
+        return Err("it is too large or cannot be read".to_owned());
+    }
+    // The writer below follows no link, since nothing is left at the path.
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path).map_err(failed)?,
+        Ok(_) => std::fs::remove_file(path).map_err(failed)?,
+        Err(_) => {}
+    }
+    let Some(State { stamp: (_, _, mode, ..), content }) = state else { return Ok(()) };
+    match content {
+        Content::Directory => std::fs::create_dir_all(path).map_err(failed),
+        Content::Link(target) => std::os::unix::fs::symlink(target, path).map_err(failed),
+        Content::File(bytes) => {
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+            file.write_all(bytes).map_err(failed)?;
+            file.set_permissions(std::fs::Permissions::from_mode(mode & 0o7777)).map_err(failed)
+        }
+        Content::Unknown => Ok(()),
+    }
+}
+
+fn read(path: &Path, (_, size, mode, ..): Stamp, left: &mut u64) -> Content {
+    let kind = rustix::fs::FileType::from_raw_mode(mode);
+    let found = match kind {
+        rustix::fs::FileType::Directory => Some(Content::Directory),
+        rustix::fs::FileType::Symlink => std::fs::read_link(path).ok().map(Content::Link),
+        rustix::fs::FileType::RegularFile if size <= MAX_FILE.min(*left) => {
+            *left -= size;
+            std::fs::read(path).ok().map(Content::File)
+        }
+        _ => None,
+    };
+    found.unwrap_or(Content::Unknown)
+}
+
+/// The stamps of the files at and below `tops`.
+fn scan(tops: &[AbsPath]) -> BTreeMap<PathBuf, Stamp> {
+    let mut found = BTreeMap::new();
+    let mut pending: Vec<PathBuf> = tops.iter().map(|top| top.as_path().to_owned()).collect();
+    while let Some(path) = pending.pop() {
+        let Ok(meta) = path.symlink_metadata() else { continue };
+        if meta.is_dir() && found.len() < MAX_FILES {
+            pending.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|it| it.path()));
+        }
+        let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        let (modified, status) =
+            (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
+        found.insert(path, (meta.ino(), meta.size(), meta.mode(), modified, status));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(top: &AbsPath, names: &[&str]) -> Vec<AbsPath> {
+        names.iter().map(|name| top.join(name)).collect()
+    }
+
+    #[test]
+    fn changes_of_protected_files_are_reverted() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        for directory in [".git/hooks", ".vscode", "elsewhere"] {
+            std::fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        for (name, text) in [(".git/config", "a"), (".git/hooks/old", "a"), (".vscode/gone", "a")] {
+            std::fs::write(top.join(name), text).unwrap();
+        }
+        let names = [".git/hooks", ".git/config", ".vscode/gone", ".vscode/tasks.json", ".husky"];
+        let protected = ProtectedFiles::read(&at(&top, &names), false);
+        assert_eq!(ProtectedFiles::read(&at(&top, &names), false).revert(), []);
+
+        std::fs::write(top.join(".git/config"), "changed").unwrap();
+        std::fs::write(top.join(".git/hooks/new"), "").unwrap();
+        std::fs::remove_file(top.join(".git/hooks/old")).unwrap();
+        std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".husky")).unwrap();
+        std::fs::create_dir(top.join(".vscode/tasks.json")).unwrap();
+        std::fs::write(top.join(".vscode/tasks.json/x"), "").unwrap();
+        std::fs::remove_file(top.join(".vscode/gone")).unwrap();
+        std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".vscode/gone")).unwrap();
+        let reverted = protected.revert();
+        let names: Vec<String> = reverted
+            .iter()
+            .map(|it| format!("{} {:?}", it.path.strip_prefix(&top).unwrap().display(), it.problem))
+            .collect();
+        let expected = [
+            ".git/hooks/new None",
+            ".husky None",
+            ".vscode/tasks.json None",
+            ".git/config None",
+            ".git/hooks/old None",
+            ".vscode/gone None",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(std::fs::read(top.join(".git/config")).unwrap(), b"a");
+        assert!(top.join(".git/hooks/old").as_path().exists() && !top.join(".husky").as_path().exists());
+        assert_eq!(std::fs::read_dir(top.join("elsewhere")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_protected_file_behind_a_new_link_is_only_reported() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        std::fs::create_dir_all(top.join("elsewhere")).unwrap();
+        let protected = ProtectedFiles::read(&at(&top, &[".vscode/tasks.json"]), true);
+        std::fs::write(top.join("elsewhere/tasks.json"), "").unwrap();
+        std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".vscode")).unwrap();
+        let problem = Some("its directory is a link now".to_owned());
+        let path = top.join(".vscode/tasks.json");
+        assert_eq!(protected.revert(), [ProtectedChange { path, problem }]);
+        assert!(top.join("elsewhere/tasks.json").as_path().exists());
+    }
+}
