@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing test should end with its location")]
 
+use std::io::{BufRead, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -11,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tests::sandbox::{DEADLINE, finish};
-use tests::{Ran, Sandbox, check_output};
+use tests::{Batch, Ran, Sandbox, check_output};
 
 const LEVELS: [&str; 2] = ["bwrap", "landlock"];
 
@@ -171,6 +172,20 @@ fn nothing_leaves_landlock_but_metadata() {
 }
 
 #[test]
+fn nothing_but_the_proxy_leaves_the_network_of_commands() {
+    for level in LEVELS {
+        let [none, proxy] = ["none", "proxy"].map(|network| attempts(level, network, false));
+        let changed: Vec<&str> = proxy.lines().filter(|line| !none.lines().any(|it| it == *line)).collect();
+        let expected: &[&str] = match level {
+            "bwrap" => &["unix: denied (ECONNREFUSED)", "abstract: denied (ECONNREFUSED)"],
+            _ => &["tcp: denied (ECONNREFUSED)"],
+        };
+        assert_eq!(changed, expected, "{level}");
+        assert_eq!(proxy, attempts(level, "proxy", true), "{level}");
+    }
+}
+
+#[test]
 fn the_network_of_a_sandbox_may_be_allowed() {
     for level in LEVELS {
         let all = attempts(level, "allowed", true);
@@ -215,15 +230,82 @@ fn usual_work_succeeds_in_a_sandbox() {
     }
 }
 
+/// Answers each connection with its first line.
+///
+/// The address is not one that programs reach without a proxy.
+fn echo_first_lines() -> u16 {
+    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut line = String::new();
+            std::io::BufReader::new(&stream).read_line(&mut line).unwrap();
+            let text = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{line}",
+                line.len()
+            );
+            (&stream).write_all(text.as_bytes()).unwrap();
+        }
+    });
+    port
+}
+
+#[test]
+fn commands_reach_the_hosts_that_rules_name() {
+    let port = echo_first_lines();
+    for as_root in [true, false] {
+        let mut sandbox = Sandbox::with(&[("a.txt", "")]);
+        let rules = format!("policy.rules = ['allow http 127.0.0.2:{port}', 'deny http example.org']\n");
+        std::fs::create_dir_all(sandbox.home().join("config")).unwrap();
+        std::fs::write(sandbox.home().join("config/config.toml"), rules).unwrap();
+        if !as_root {
+            sandbox.drop_root();
+        }
+        let url = format!("http://127.0.0.2:{port}");
+        let lines = [
+            format!("curl -s {url}/plain"),
+            format!("curl -sp {url}/tunnel"),
+            format!("curl -s --noproxy '*' {url}/direct"),
+            format!("curl -s http://127.0.0.3:{port}/private"),
+            "curl -s https://example.org".to_owned(),
+            "curl -s http://169.254.169.254/latest/meta-data".to_owned(),
+        ];
+        let line = lines.map(|line| format!("{line}; echo \" $?\"\n")).concat();
+        let by_bwrap = sandbox.tool("bash", &json!({ "command": line })).value;
+        for answer in [by_bwrap, bash_without_bwrap(&sandbox, &line)] {
+            let text = answer["content"][0]["text"].as_str().unwrap();
+            let expected = "\
+                GET /plain HTTP/1.1\r\n 0\n\
+                GET /tunnel HTTP/1.1\r\n 0\n 7\n\
+                it is in a private network; only a rule `allow http 127.0.0.3:PORT` allows it\n 0\n 56\n\
+                it is in a private network; only a rule `allow http 169.254.169.254:80` allows it\n 0\n";
+            let expected = expected.replace("PORT", &port.to_string());
+            let output = text.split("exit status").next().unwrap();
+            assert_eq!(output.replace('\r', ""), expected.replace('\r', ""), "{answer:#}");
+            let denied = answer["details"]["denied"].as_array().unwrap();
+            let hosts: Vec<&str> =
+                denied.iter().map(|it| it.as_str().unwrap().split(' ').nth(1).unwrap()).collect();
+            assert_eq!(hosts, [&format!("127.0.0.3:{port}"), "169.254.169.254:80", "example.org:443"]);
+        }
+    }
+}
+
+#[test]
+fn commands_reach_servers_of_earlier_commands() {
+    let sandbox = Sandbox::with(&[("a.txt", "served\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let server = "python3 -c \"import http.server as h; s = h.HTTPServer(('', 8123), h.SimpleHTTPRequestHandler); print('up', flush=True); s.serve_forever()\"";
+    batch.call("bash", &json!({ "command": server, "background": true })).ok();
+    let ask = "curl -s --retry 9 --retry-connrefused http://localhost:8123/a.txt";
+    let answer = batch.call("bash", &json!({ "command": ask }));
+    assert_eq!(answer.ok(), "served\nexit status 0");
+}
+
 /// Calls `bash` where bubblewrap is not installed: Landlock confines the command.
 fn bash_without_bwrap(sandbox: &Sandbox, line: &str) -> Value {
-    let pilcrow =
-        sandbox.command(&["tool", "bash", &json!({ "command": line }).to_string(), "--yes", "--json"]);
-    let mut outer = std::process::Command::new("bwrap");
-    sandbox.prepare(&mut outer);
-    outer.args(["--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"]);
-    outer.arg(pilcrow.get_program()).args(pilcrow.get_args());
-    let ran = finish(outer.spawn().unwrap(), DEADLINE);
+    let arguments = json!({ "command": line }).to_string();
+    let words = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"];
+    let ran = sandbox.run_under(&words, &["tool", "bash", &arguments, "--yes", "--json"]);
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 

@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -165,6 +168,19 @@ impl Sandbox {
         command
     }
 
+    /// Runs `pilcrow` to its end under another program, which these words start.
+    #[track_caller]
+    pub fn run_under(&self, words: &[&str], args: &[&str]) -> Ran {
+        let inner = self.command(args);
+        let mut command = Command::new(words[0]);
+        self.prepare(&mut command);
+        if self.unprivileged {
+            command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+        }
+        command.args(&words[1..]).arg(inner.get_program()).args(inner.get_args());
+        finish(command.spawn().expect("the program starts"), DEADLINE)
+    }
+
     /// A command without `-C`, for calls that concern no project.
     pub fn command_anywhere(&self, args: &[&str]) -> Command {
         let copy = self.directory.path().join("pilcrow");
@@ -183,10 +199,14 @@ impl Sandbox {
             "level": level, "cwd": self.project(), "no_input": false, "profile": profile,
         });
         let mut command = self.command_anywhere(&[&["__confine"], words].concat());
-        let mut child = command.stdin(Stdio::piped()).spawn().expect("pilcrow starts");
+        // The helper passes the listener of its proxy there.
+        let (mut own, input_of_helper) = UnixStream::pair().unwrap();
+        command.stdin(OwnedFd::from(input_of_helper));
+        let child = command.spawn().expect("pilcrow starts");
         let spec = spec.to_string();
-        let bytes = format!("{}\n{spec}{input}", spec.len());
-        child.stdin.take().unwrap().write_all(bytes.as_bytes()).unwrap();
+        own.write_all(format!("{}\n{spec}{input}", spec.len()).as_bytes()).unwrap();
+        own.shutdown(Shutdown::Write).unwrap();
+        std::thread::spawn(move || own.read_to_end(&mut Vec::new()));
         child
     }
 

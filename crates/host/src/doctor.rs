@@ -166,7 +166,7 @@ async fn confinement(policy: &Policy, processes: &Arc<Processes>) -> String {
     if policy.sandbox_mode() == SandboxMode::Off {
         return none("exec.sandbox is off");
     }
-    let SandboxStatus { level, detail } = processes.sandbox().await;
+    let SandboxStatus { level, detail, .. } = processes.sandbox().await;
     if level != SandboxLevel::None {
         return detail;
     }

@@ -68,8 +68,49 @@ enum Pattern {
     Path(PathPattern),
     /// The first words of a command.
     Command(Vec<String>),
-    /// A host; no part of the product connects on behalf of the agent yet.
-    Host,
+    Host(HostPattern),
+}
+
+#[derive(Debug, Clone)]
+enum HostPattern {
+    /// The hosts of [`PACKAGE_HOSTS`].
+    Packages,
+    /// Every host below this one; it begins with a dot.
+    Below(String, Option<u16>),
+    Exact(String, Option<u16>),
+}
+
+/// The pattern of the package registries.
+pub(crate) const PACKAGES: &str = "@packages";
+
+/// Hosts from which package managers install, at port 443.
+const PACKAGE_HOSTS: &[&str] = &[
+    "registry.npmjs.org",
+    "registry.yarnpkg.com",
+    "jsr.io",
+    "npm.jsr.io",
+    "pypi.org",
+    "files.pythonhosted.org",
+    "crates.io",
+    "index.crates.io",
+    "static.crates.io",
+    "static.rust-lang.org",
+    "proxy.golang.org",
+    "sum.golang.org",
+    "rubygems.org",
+    "index.rubygems.org",
+    "repo.maven.apache.org",
+    "repo1.maven.org",
+    "plugins.gradle.org",
+    "services.gradle.org",
+    "api.nuget.org",
+    "repo.packagist.org",
+    "repo.hex.pm",
+    "pub.dev",
+];
+
+pub(crate) fn is_package_host(host: &str, port: u16) -> bool {
+    port == 443 && PACKAGE_HOSTS.contains(&host.to_ascii_lowercase().as_str())
 }
 
 #[derive(Debug, Clone)]
@@ -103,7 +144,7 @@ impl Rule {
     /// below the workspace's root. One without `/` matches in every directory (`./a.md`: only in
     /// the root), one that ends in `/` everything below that directory, and one that begins with
     /// `/` or `~/` whole paths. A command pattern is the first words of the command. A host may
-    /// begin with `*.`.
+    /// begin with `*.` and end with `:PORT`; `@packages` are the package registries.
     ///
     /// # Errors
     ///
@@ -127,7 +168,7 @@ impl Rule {
             _ if rest.is_empty() => Pattern::All,
             Capability::Read | Capability::Write => Pattern::Path(PathPattern::parse(rest).map_err(fail)?),
             Capability::Exec => Pattern::Command(rest.split_whitespace().map(str::to_owned).collect()),
-            Capability::Http => Pattern::Host,
+            Capability::Http => Pattern::Host(HostPattern::parse(rest).map_err(fail)?),
             Capability::Debug => {
                 return Err(fail("a rule for debug takes no argument; remove the text after `debug`".into()));
             }
@@ -192,7 +233,7 @@ impl Rule {
         match &self.pattern {
             Pattern::All => Some(Specificity::default()),
             Pattern::Path(pattern) => pattern.matches(path, root).then_some(pattern.specificity),
-            Pattern::Command(_) | Pattern::Host => None,
+            Pattern::Command(_) | Pattern::Host(_) => None,
         }
     }
 
@@ -200,13 +241,26 @@ impl Rule {
         let words = match &self.pattern {
             Pattern::All => return Some(Specificity::default()),
             Pattern::Command(words) => words,
-            Pattern::Path(_) | Pattern::Host => return None,
+            Pattern::Path(_) | Pattern::Host(_) => return None,
         };
         let (program, args) = words.split_first()?;
         let is_program = Path::new(program) == command.program
             || !program.contains('/') && command.program.file_name().is_some_and(|name| name == &**program);
         let exact = command.args.len() == args.len();
         (is_program && command.args.starts_with(args)).then_some(Specificity { exact, literal: words.len() })
+    }
+
+    fn host(&self, host: &str, port: u16) -> Option<Specificity> {
+        match &self.pattern {
+            Pattern::All => Some(Specificity::default()),
+            Pattern::Host(pattern) => pattern.matches(host, port),
+            Pattern::Path(_) | Pattern::Command(_) => None,
+        }
+    }
+
+    /// Whether the rule is about one host.
+    pub(crate) fn names_host(&self) -> bool {
+        matches!(self.pattern, Pattern::Host(HostPattern::Exact(..)))
     }
 
     /// Whether the rule names words of a command; `Some(true)`: it covers all commands.
@@ -242,6 +296,45 @@ impl Rule {
             }
             _ => false,
         }
+    }
+}
+
+impl HostPattern {
+    fn parse(pattern: &str) -> Result<Self, String> {
+        if pattern == PACKAGES {
+            return Ok(Self::Packages);
+        }
+        let port = pattern.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+        let (host, port) = match port {
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| format!("{port:?} is not a port"))?)),
+            None => (pattern, None),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches([']', '.']).to_ascii_lowercase();
+        let (below, name) = host.strip_prefix('*').map_or((false, host.as_str()), |name| (true, name));
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
+        };
+        match below {
+            true if name.starts_with('.') && is_name(&name[1..]) => Ok(Self::Below(name.to_owned(), port)),
+            false if is_name(name) => Ok(Self::Exact(name.to_owned(), port)),
+            _ => {
+                Err(format!("{pattern:?} is not a host; write `example.org`, `*.example.org` or {PACKAGES}"))
+            }
+        }
+    }
+
+    fn matches(&self, host: &str, port: u16) -> Option<Specificity> {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let (name, known, exact) = match self {
+            Self::Packages => {
+                return is_package_host(&host, port).then_some(Specificity { exact: false, literal: 1 });
+            }
+            Self::Below(name, known) if host.ends_with(name.as_str()) => (name, known, false),
+            Self::Exact(name, known) if host == *name => (name, known, true),
+            Self::Below(..) | Self::Exact(..) => return None,
+        };
+        let literal = name.len() + usize::from(known.is_some());
+        known.is_none_or(|known| known == port).then_some(Specificity { exact, literal })
     }
 }
 
@@ -308,6 +401,11 @@ pub(crate) fn for_command<'a>(
     command: &CommandLine,
 ) -> Option<&'a Rule> {
     strongest(rules, Capability::Exec, |rule| rule.command(command))
+}
+
+/// The rule that decides about a connection to a host.
+pub(crate) fn for_host<'a>(rules: impl Iterator<Item = &'a Rule>, host: &str, port: u16) -> Option<&'a Rule> {
+    strongest(rules, Capability::Http, |rule| rule.host(host, port))
 }
 
 /// The rule about all of a capability.
@@ -384,6 +482,36 @@ mod tests {
             let rule = Rule::for_path(Decision::Allow, Capability::Write, path, "test");
             assert!(rule.path(&root.join(path), &root).is_some(), "{}", rule.text());
             assert!(rule.path(&root.join(other), &root).is_none(), "{}", rule.text());
+        }
+    }
+
+    #[test]
+    fn hosts_match_by_name_and_port() {
+        let rules = rules(&[
+            "deny http",
+            "allow http @packages",
+            "allow http *.example.org",
+            "deny http bad.example.org",
+            "allow http a.b:8080",
+            "ask http pypi.org",
+        ]);
+        for (host, port, expected) in [
+            ("crates.io", 443, "allow http @packages"),
+            ("crates.io", 80, "deny http"),
+            ("PyPI.org.", 443, "ask http pypi.org"),
+            ("x.Example.org", 80, "allow http *.example.org"),
+            ("bad.example.org", 80, "deny http bad.example.org"),
+            ("example.org", 80, "deny http"),
+            ("evilexample.org", 80, "deny http"),
+            ("a.b", 8080, "allow http a.b:8080"),
+            ("a.b", 80, "deny http"),
+        ] {
+            assert_eq!(for_host(rules.iter(), host, port).map(Rule::text), Some(expected), "{host}");
+        }
+        for wrong in
+            ["allow http *", "allow http a b", "allow http x:y", "allow http *x", "allow http https://a"]
+        {
+            assert!(Rule::parse(wrong, "test").is_err(), "{wrong}");
         }
     }
 

@@ -31,6 +31,8 @@ pub enum Confinement {
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     Allowed,
+    /// Only a proxy, limited by the rules about hosts, and other commands.
+    Proxy,
     /// No sockets that lead out of the sandbox.
     None,
 }

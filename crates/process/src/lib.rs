@@ -11,6 +11,7 @@ mod descent;
 mod guard;
 mod process;
 mod process_table;
+mod proxy;
 mod reaper;
 #[cfg(test)]
 mod tests;
@@ -20,4 +21,5 @@ pub use confine::{SUBCOMMAND, SandboxLevel, SandboxStatus, confine_main};
 pub use descent::{NO_CONSENT, descends_from_run};
 pub use guard::{guard_main, stamp};
 pub use process::{Process, ProcessView, Processes, SpawnError, memory as process_memory};
+pub use proxy::HostGate;
 pub use watch::process_ended;

@@ -6,15 +6,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::PipeWriter;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use paths::AbsPath;
-use policy::{ErrorCode, SandboxProfile, SpawnGrant};
+use policy::{ErrorCode, Network, SandboxProfile, SpawnGrant};
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -23,10 +24,11 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::confine::{self, SandboxLevel, SandboxStatus, Spec};
+use crate::confine::{self, HelperSocket, SandboxLevel, SandboxStatus, Spec};
 use crate::deadlines;
 use crate::guard::Guard;
 use crate::process_table::{Entry, MARK, Table};
+use crate::proxy::{self, HostGate};
 use crate::reaper;
 
 /// Maximum number of stored bytes of a child's standard error.
@@ -41,11 +43,13 @@ enum Place {
 }
 
 /// The targets of a child's streams.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Streams<'a> {
     Apart,
     /// The child has no input; both kinds of output go into this pipe, in order.
-    Merged(&'a PipeWriter),
+    ///
+    /// A confined child may have a proxy with this gate.
+    Merged(&'a PipeWriter, Option<Arc<dyn HostGate>>),
 }
 
 /// Table of all children, which starts and ends them.
@@ -127,6 +131,10 @@ pub(crate) struct Shared {
     next: AtomicU64,
     reaper: std::sync::Once,
     sandbox: OnceCell<SandboxStatus>,
+    /// The namespaces of confined commands: network, and users.
+    ///
+    /// Root needs none of users.
+    namespaces: Mutex<Vec<OwnedFd>>,
 }
 
 /// A child, shared by its owner, its views and the reaper.
@@ -209,6 +217,7 @@ impl Processes {
                 next: AtomicU64::new(1),
                 reaper: std::sync::Once::new(),
                 sandbox: OnceCell::new(),
+                namespaces: Mutex::default(),
             }),
         })
     }
@@ -236,7 +245,8 @@ impl Processes {
 
     /// Starts a command of the user's shell under `grant`, with one output stream.
     ///
-    /// It has a session of its own as in [`Self::spawn_apart`], and no input.
+    /// It has a session of its own as in [`Self::spawn_apart`], and no input. `gate` permits its
+    /// connections if the sandbox limits them.
     ///
     /// # Errors
     /// [`SpawnError`]; nothing runs then.
@@ -244,12 +254,15 @@ impl Processes {
         self: &Arc<Self>,
         command: &CommandLine,
         grant: &SpawnGrant,
+        gate: Arc<dyn HostGate>,
     ) -> Result<(Process, pipe::Receiver), SpawnError> {
         let program = || command.program.display().to_string();
         let failed = |source| SpawnError::Io { program: program(), source };
         let (reader, writer) = std::io::pipe().map_err(failed)?;
         let output = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
-        let process = self.spawn_with(command, grant, Place::Session, Streams::Merged(&writer), &[]).await?;
+        let process = self
+            .spawn_with(command, grant, Place::Session, Streams::Merged(&writer, Some(gate)), &[])
+            .await?;
         Ok((process, output))
     }
 
@@ -290,7 +303,7 @@ impl Processes {
             *word = later.iter().fold(std::mem::take(word), |word, (name, value)| word.replace(name, value));
         }
         let spec = match grant.sandbox() {
-            Some(profile) => self.confine(profile, &command, streams).await?,
+            Some(profile) => self.confine(profile, &command, &streams).await?,
             None => None,
         };
         Shared::spawn(&self.shared, &command, place, streams, spec.as_ref())
@@ -302,16 +315,20 @@ impl Processes {
         &self,
         profile: &SandboxProfile,
         command: &CommandLine,
-        streams: Streams<'_>,
+        streams: &Streams<'_>,
     ) -> Result<Option<Spec>, SpawnError> {
-        let SandboxStatus { level, detail } = self.sandbox().await;
+        let SandboxStatus { level, has_network, detail } = self.sandbox().await;
         if level == SandboxLevel::None {
             let program = command.program.display().to_string();
             let refused = SpawnError::Unconfined { program, reason: detail };
             return if profile.required { Err(refused) } else { Ok(None) };
         }
-        let no_input = matches!(streams, Streams::Merged(_));
-        Ok(Some(Spec { level, cwd: command.cwd.clone(), no_input, profile: profile.clone() }))
+        let no_input = matches!(streams, Streams::Merged(..));
+        let mut profile = profile.clone();
+        if profile.network == Network::Proxy && !(no_input && has_network) {
+            profile.network = Network::None;
+        }
+        Ok(Some(Spec { level, cwd: command.cwd.clone(), no_input, profile }))
     }
 
     /// The sandbox of confined commands, found by a first try in each process.
@@ -491,13 +508,20 @@ impl Shared {
             _ => name.clone(),
         };
         prepared.env(MARK, mark).kill_on_drop(true);
+        let mut proxy = None;
         match streams {
-            Streams::Apart => prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()),
-            Streams::Merged(pipe) => {
-                let input = spec.map_or(Ok(Stdio::null()), Spec::to_stdin)?;
-                prepared.stdin(input).stdout(pipe.try_clone()?).stderr(pipe.try_clone()?)
+            Streams::Apart => {
+                prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             }
-        };
+            Streams::Merged(pipe, gate) => {
+                let mut input = Stdio::null();
+                if let Some(spec) = spec {
+                    let (socket, helper_input) = HelperSocket::send(spec, &this.namespaces.lock())?;
+                    (proxy, input) = (Some((socket, gate)), helper_input);
+                }
+                prepared.stdin(input).stdout(pipe.try_clone()?).stderr(pipe.try_clone()?);
+            }
+        }
 
         let (mut running, id) = reaper::register(&this.id, || prepared.spawn())?;
         if let Some(guard) = &this.guard {
@@ -512,6 +536,11 @@ impl Shared {
         this.children.lock().insert(id, Arc::clone(&child));
         let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
         let shared = Arc::downgrade(this);
+        if let Some((socket, gate)) =
+            proxy.filter(|_| spec.is_some_and(|it| it.profile.network == Network::Proxy))
+        {
+            this.tasks.spawn(serve_network(socket, gate, Weak::clone(&shared), Arc::clone(&child)));
+        }
         this.tasks.spawn(async move {
             let drained = CancellationToken::new();
             let reads = drain(stderr, Arc::clone(&child), drained.clone());
@@ -540,8 +569,11 @@ impl Shared {
         for level in SandboxLevel::BEST_FIRST {
             let reason = match confine::missing(level) {
                 Some(reason) => reason.to_owned(),
-                None => match self.try_sandbox(level).await? {
-                    None => return Ok(SandboxStatus::new(level, &reasons)),
+                None => match self.try_sandbox(level, Network::Allowed).await? {
+                    None => {
+                        let offline = self.try_sandbox(level, Network::Proxy).await?;
+                        return Ok(SandboxStatus::new(level, offline, &reasons));
+                    }
                     Some(reason) => reason,
                 },
             };
@@ -551,11 +583,16 @@ impl Shared {
     }
 
     /// Runs a command in the sandbox; returns why it does not work.
-    async fn try_sandbox(self: &Arc<Self>, level: SandboxLevel) -> std::io::Result<Option<String>> {
-        let (command, spec) = confine::probe(level);
+    async fn try_sandbox(
+        self: &Arc<Self>,
+        level: SandboxLevel,
+        network: Network,
+    ) -> std::io::Result<Option<String>> {
+        let (command, spec) = confine::probe(level, network);
         let (reader, writer) = std::io::pipe()?;
         let mut output = pipe::Receiver::from_owned_fd(reader.into())?;
-        let process = Self::spawn(self, &command, Place::Session, Streams::Merged(&writer), Some(&spec))?;
+        let process =
+            Self::spawn(self, &command, Place::Session, Streams::Merged(&writer, None), Some(&spec))?;
         drop(writer);
         let mut text = Vec::new();
         let ended = async {
@@ -605,6 +642,35 @@ impl Shared {
                 tracing::warn!(%error, "no guard process: children outlive a Pilcrow that is killed");
             }
         }
+    }
+}
+
+/// Serves the proxy of a confined command until the command ends.
+async fn serve_network(
+    socket: HelperSocket,
+    gate: Option<Arc<dyn HostGate>>,
+    shared: Weak<Shared>,
+    child: Arc<Child>,
+) {
+    let (listener, namespaces) = match socket.receive().await {
+        Ok(Some(received)) => received,
+        // The command's output has the helper's reason.
+        Ok(None) => return,
+        Err(error) => return tracing::warn!(%error, "a command has no proxy"),
+    };
+    if let Some(shared) = shared.upgrade() {
+        let mut known = shared.namespaces.lock();
+        if known.is_empty() {
+            *known = namespaces;
+        }
+    }
+    let Some(gate) = gate else { return };
+    let end = CancellationToken::new();
+    // Open connections end with the token.
+    let _ends = end.clone().drop_guard();
+    tokio::select! {
+        () = proxy::serve(listener, gate, end) => {}
+        _ = child.exited() => {}
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
 use policy::{
-    Answer, Approver, Confinement, Denied, ErrorCode, Permit, Policy, Question, SpawnGrant, SpawnRequest,
+    Answer, Approver, Confinement, Denied, ErrorCode, HostPermit, Permit, Policy, Question, SpawnGrant,
+    SpawnRequest,
 };
 use serde_json::Value;
 use shell::CommandLine;
@@ -292,6 +293,21 @@ impl GrantRequester {
             Some(policy) if self.gate.invoked => policy.grant_run(by, command, &Invoked, cancel).await,
             Some(policy) => policy.grant_run(by, command, self.gate.approver.as_ref(), cancel).await,
         }
+    }
+}
+
+impl GrantRequester {
+    /// Requests the permit for a command to connect to a host; see [`ToolCx::permit`].
+    ///
+    /// The user did not name the host, so the policy asks even if they named the command.
+    pub async fn permit_host(
+        &self,
+        host: &str,
+        port: u16,
+        cancel: &CancellationToken,
+    ) -> Result<HostPermit, Denied> {
+        let Some(policy) = &self.gate.policy() else { return Err(no_policy()) };
+        policy.permit_host(host, port, self.gate.approver.as_ref(), cancel).await
     }
 }
 

@@ -19,6 +19,7 @@
 
 mod audit;
 mod evaluate;
+mod hosts;
 mod prompt;
 mod protected;
 mod sandbox_profile;
@@ -34,6 +35,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::evaluate::Found;
+pub use self::hosts::HostPermit;
 use self::prompt::{Asked, to_be_confirmed};
 use crate::grants::{Grants, Term};
 use crate::policy::audit::{Audit, By, Classified, Decided};

@@ -142,7 +142,8 @@ impl Policy {
             protected: protected.iter().map(canonical).collect(),
             hidden,
             readable: self.options.shown.clone(),
-            network: Network::Allowed,
+            // A tool reaches its servers and agents by protocols of its own.
+            network: if tool.is_some() { Network::Allowed } else { Network::Proxy },
             required: mode == SandboxMode::Required,
         })
     }

@@ -56,6 +56,7 @@ pub(super) fn devices() -> Vec<PathBuf> {
 /// They are read from a file, so that lists of processes show only the command.
 pub(super) fn arguments(
     spec: &Spec,
+    sockets: &BTreeSet<PathBuf>,
     filter: &BpfProgram,
     program: &OsStr,
     args: &[OsString],
@@ -83,7 +84,7 @@ pub(super) fn arguments(
     options.add(["--proc", "/proc"]);
     // Root may write these by their owner alone. bwrap itself covers only some.
     SYSTEM.iter().for_each(|path| options.map("--ro-bind-try", Path::new(path)));
-    options.files(spec);
+    options.files(spec, sockets);
     options.add([OsStr::new("--chdir"), spec.cwd.as_path().as_os_str()]);
 
     let mut bytes = Vec::new();
@@ -114,7 +115,7 @@ impl Options {
     }
 
     /// Adds the limits on files; a later one covers an earlier one.
-    fn files(&mut self, spec: &Spec) {
+    fn files(&mut self, spec: &Spec, sockets: &BTreeSet<PathBuf>) {
         let profile = &spec.profile;
         let mut writable: Vec<&Path> = profile.writable.iter().map(|path| path.as_path()).collect();
         // Parents first: a later mount of the parent would cover the child.
@@ -132,6 +133,9 @@ impl Options {
             .collect();
         above.iter().for_each(|directory| self.map("--bind", directory));
         protected.iter().for_each(|path| self.map("--ro-bind", path));
+        for socket in sockets {
+            self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), socket.as_os_str()]);
+        }
         for path in profile.hidden.iter().map(|path| path.as_path()).filter(|path| path.exists()) {
             if !path.is_dir() {
                 self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), path.as_os_str()]);

@@ -45,7 +45,7 @@ fn limit(profile: &SandboxProfile) -> Result<(), RulesetError> {
     let required = AccessFs::from_all(ABI::V2);
     let all = required | AccessFs::Truncate;
     let mut scopes: BitFlags<Scope> = Scope::Signal.into();
-    if profile.network == Network::None {
+    if profile.network != Network::Allowed {
         scopes |= Scope::AbstractUnixSocket;
     }
     let ruleset = Ruleset::default()

@@ -16,12 +16,15 @@ mod bwrap;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
+mod network;
+#[cfg(target_os = "linux")]
 mod seccomp;
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -31,6 +34,7 @@ use paths::AbsPath;
 use policy::{Network, SandboxProfile};
 use serde::{Deserialize, Serialize};
 use shell::CommandLine;
+use tokio::net::TcpListener;
 
 /// Name of the helper's subcommand.
 pub const SUBCOMMAND: &str = "__confine";
@@ -60,18 +64,22 @@ impl SandboxLevel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxStatus {
     pub level: SandboxLevel,
+    /// Whether commands can have a network of their own, and so a proxy.
+    pub(crate) has_network: bool,
     /// One line for the user: the sandbox, and why it is not a better one.
     pub detail: String,
 }
 
 impl SandboxStatus {
-    pub(crate) fn none(reason: &str) -> Self {
-        Self { level: SandboxLevel::None, detail: reason.to_owned() }
+    pub fn none(reason: &str) -> Self {
+        Self { level: SandboxLevel::None, has_network: false, detail: reason.to_owned() }
     }
 
-    pub(crate) fn new(level: SandboxLevel, reasons: &[String]) -> Self {
-        let reasons: String = reasons.iter().map(|reason| format!("; {reason}")).collect();
-        Self { level, detail: format!("{} and seccomp{reasons}", level.name()) }
+    pub(crate) fn new(level: SandboxLevel, without_network: Option<String>, reasons: &[String]) -> Self {
+        let has_network = without_network.is_none();
+        let offline = without_network.map(|why| format!("commands have no network: {why}"));
+        let reasons: String = offline.iter().chain(reasons).map(|reason| format!("; {reason}")).collect();
+        Self { level, has_network, detail: format!("{} and seccomp{reasons}", level.name()) }
     }
 }
 
@@ -96,15 +104,6 @@ impl Spec {
         let mut bytes = format!("{}\n", json.len()).into_bytes();
         bytes.extend(json);
         Ok(bytes)
-    }
-
-    /// A standard input for the helper of a command without input.
-    pub(crate) fn to_stdin(&self) -> std::io::Result<Stdio> {
-        let (reader, writer) = std::io::pipe()?;
-        // The pipe is empty and holds it; one that does not is an error instead of a wait.
-        rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK)?;
-        self.write_to(&writer)?;
-        Ok(reader.into())
     }
 
     /// Writes the spec into an empty pipe that does not block.
@@ -134,6 +133,51 @@ impl Spec {
     }
 }
 
+/// Pilcrow's end of the socket that is the standard input of a helper.
+///
+/// The helper of a command without input gets its spec there, and passes the listener of its proxy.
+#[derive(Debug)]
+pub(crate) struct HelperSocket(UnixStream);
+
+impl HelperSocket {
+    /// Sends the spec; returns the socket and the helper's standard input.
+    ///
+    /// `namespaces` are those of earlier commands.
+    pub(crate) fn send(spec: &Spec, namespaces: &[OwnedFd]) -> std::io::Result<(Self, Stdio)> {
+        let (own, input) = UnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        #[cfg(target_os = "linux")]
+        {
+            let passed: Vec<BorrowedFd<'_>> = namespaces.iter().map(AsFd::as_fd).collect();
+            network::send(&own, &spec.to_bytes()?, &passed)?;
+        }
+        #[cfg(not(target_os = "linux"))]
+        spec.write_to(&own).map(|()| drop(namespaces))?;
+        Ok((Self(own), OwnedFd::from(input).into()))
+    }
+
+    /// Waits for the proxy's listener and the namespaces for later commands.
+    ///
+    /// Must be called in a tokio runtime.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn receive(self) -> std::io::Result<Option<(TcpListener, Vec<OwnedFd>)>> {
+        let socket = tokio::net::UnixStream::from_std(self.0)?;
+        let received = socket.async_io(tokio::io::Interest::READABLE, || network::receive(&socket));
+        let (_, mut passed) = tokio::time::timeout(PROBE_TIME, received).await??;
+        if passed.is_empty() {
+            return Ok(None);
+        }
+        let listener = std::net::TcpListener::from(passed.remove(0));
+        listener.set_nonblocking(true)?;
+        Ok(Some((TcpListener::from_std(listener)?, passed)))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) async fn receive(self) -> std::io::Result<Option<(TcpListener, Vec<OwnedFd>)>> {
+        Ok(None)
+    }
+}
+
 /// The helper's command for `program`, without the program's arguments.
 pub(crate) fn helper(program: &Path) -> tokio::process::Command {
     // The running version, also after an update replaced its file.
@@ -158,7 +202,7 @@ pub(crate) fn missing(level: SandboxLevel) -> Option<&'static str> {
 }
 
 /// A command that prints [`PROBE_ANSWER`] if files and calls are limited.
-pub(crate) fn probe(level: SandboxLevel) -> (CommandLine, Spec) {
+pub(crate) fn probe(level: SandboxLevel, network: Network) -> (CommandLine, Spec) {
     let script = format!(
         "while read name value; do [ \"$name $value\" = 'Seccomp: 2' ] && filtered=1; done </proc/self/status\n\
          read line 2>/dev/null <{PROBED} || [ -z \"$filtered\" ] || echo {PROBE_ANSWER}"
@@ -176,7 +220,7 @@ pub(crate) fn probe(level: SandboxLevel) -> (CommandLine, Spec) {
         protected: Vec::new(),
         hidden: AbsPath::new(PROBED).into_iter().collect(),
         readable: Vec::new(),
-        network: Network::Allowed,
+        network,
         required: false,
     };
     (command, Spec { level, cwd, no_input: true, profile })
@@ -196,7 +240,8 @@ fn confine(words: &[OsString]) -> Result<Infallible, String> {
     let input = std::fs::File::from(
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|error| error.to_string())?,
     );
-    let spec = Spec::read(&input)?;
+    let (first, namespaces) = first_byte(&input).map_err(|error| format!("no sandbox profile: {error}"))?;
+    let spec = Spec::read(first.as_slice().chain(&input))?;
     if spec.no_input {
         let null = std::fs::File::open("/dev/null").map_err(|error| format!("/dev/null: {error}"))?;
         rustix::stdio::dup2_stdin(&null).map_err(|error| format!("/dev/null: {error}"))?;
@@ -206,37 +251,68 @@ fn confine(words: &[OsString]) -> Result<Infallible, String> {
         // The command reports it if it needs a directory that cannot be created.
         std::fs::create_dir_all(directory).ok();
     }
-    apply(&spec, program, args)
+    apply(&spec, &input, &namespaces, program, args)
+}
+
+/// The first byte of the input; a socket brings the namespaces with it.
+fn first_byte(input: &std::fs::File) -> std::io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    #[cfg(target_os = "linux")]
+    match network::receive(input) {
+        Err(error)
+            if error.kind() == std::io::ErrorKind::Other || error.raw_os_error() == Some(libc::ENOTSOCK) => {}
+        received => return received.map(|(byte, passed)| (byte.into_iter().collect(), passed)),
+    }
+    let _ = input;
+    Ok(Default::default())
 }
 
 /// Executes a program in place of this one; returns the reason if that fails.
-fn execute(program: &OsStr, args: &[OsString]) -> String {
-    let error = std::process::Command::new(program).args(args).exec();
+fn execute(program: &OsStr, args: &[OsString], variables: &[(&str, String)]) -> String {
+    let variables = variables.iter().map(|(name, value)| (name, value));
+    let error = std::process::Command::new(program).args(args).envs(variables).exec();
     format!("{}: {error}", program.display())
 }
 
 #[cfg(target_os = "linux")]
-fn apply(spec: &Spec, program: &OsStr, args: &[OsString]) -> Result<Infallible, String> {
+fn apply(
+    spec: &Spec,
+    input: &std::fs::File,
+    namespaces: &[OwnedFd],
+    program: &OsStr,
+    args: &[OsString],
+) -> Result<Infallible, String> {
     let filter = match spec.level {
-        SandboxLevel::None => return Err(execute(program, args)),
+        SandboxLevel::None => return Err(execute(program, args, &[])),
         level => seccomp::filter(level, spec.profile.network)?,
     };
+    let (mut sockets, mut variables) = Default::default();
+    if spec.profile.network == Network::Proxy {
+        sockets = network::sockets();
+        variables = network::variables(network::enter(input.as_fd(), namespaces)?);
+    }
     match spec.level {
         SandboxLevel::Bwrap => {
             let bwrap = bwrap::find().ok_or("bwrap is not installed")?;
-            Err(execute(bwrap.as_os_str(), &bwrap::arguments(spec, &filter, program, args)?))
+            let args = bwrap::arguments(spec, &sockets, &filter, program, args)?;
+            Err(execute(bwrap.as_os_str(), &args, &variables))
         }
         _ => {
             landlock::restrict(&spec.profile)?;
             ::seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
-            Err(execute(program, args))
+            Err(execute(program, args, &variables))
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn apply(_: &Spec, program: &OsStr, args: &[OsString]) -> Result<Infallible, String> {
-    Err(execute(program, args))
+fn apply(
+    _: &Spec,
+    _: &std::fs::File,
+    _: &[OwnedFd],
+    program: &OsStr,
+    args: &[OsString],
+) -> Result<Infallible, String> {
+    Err(execute(program, args, &[]))
 }
 
 #[cfg(test)]

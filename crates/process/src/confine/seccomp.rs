@@ -73,9 +73,12 @@ fn build(level: SandboxLevel, network: Network) -> Result<BpfProgram, seccompile
         ])?,
     ];
     match (network, level) {
-        (Network::Allowed, _) => {}
+        // bwrap covers the socket files of other programs.
+        (Network::Allowed, _) | (Network::Proxy, SandboxLevel::Bwrap) => {}
         // The command has a network of its own, and services on this machine listen at files.
-        (Network::None, SandboxLevel::Bwrap) => sockets.push(SeccompRule::new(vec![family(libc::AF_UNIX)?])?),
+        (Network::Proxy, _) | (Network::None, SandboxLevel::Bwrap) => {
+            sockets.push(SeccompRule::new(vec![family(libc::AF_UNIX)?])?)
+        }
         // No sockets, except pairs, which are another call.
         (Network::None, _) => sockets.clear(),
     }

@@ -6,6 +6,7 @@ mod denials;
 mod diagnostics;
 mod jobs;
 mod log;
+mod network;
 mod run;
 mod sandbox;
 mod scrub;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use agent::events::{Update, UpdateKind};
 use agent::{ToolCx, ToolResult};
 use jobs::Job;
+use network::CommandHosts;
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
 use process::{SandboxLevel, deadlines};
@@ -153,7 +155,8 @@ impl Bash {
         .await?;
         let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
         let protected = sandbox.protect(&grant).await?;
-        let (process, output) = context.shell.processes.spawn_merged(&command, &grant).await?;
+        let hosts = CommandHosts::new(cx, job.stop.clone());
+        let (process, output) = context.shell.processes.spawn_merged(&command, &grant, hosts.clone()).await?;
         before.iter_mut().for_each(CommandSnapshot::mark_running);
         let mut running = Running::new(process, output, context.shell.redactor());
         let timeout = args.timeout.map(seconds);
@@ -187,7 +190,8 @@ impl Bash {
         sandbox.note_reverted(&reverted, |path| context.display_path(path));
         if let Some(profile) = grant.sandbox().filter(|_| sandbox.level != SandboxLevel::None).cloned() {
             let (job, cwd) = (Arc::clone(&job), command.cwd.clone());
-            let denied = blocking(move || denials::find(&job.log.excerpt(), &cwd, &profile)).await?;
+            let mut denied = blocking(move || denials::find(&job.log.excerpt(), &cwd, &profile)).await?;
+            denied.extend(hosts.denied());
             sandbox.note_denied(denied);
         }
         let wrote = match before {

@@ -37,16 +37,16 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(shell: &Shell, status: Option<SandboxStatus>, cx: &ToolCx) -> Self {
-        let off = SandboxStatus { level: SandboxLevel::None, detail: "off".to_owned() };
-        let SandboxStatus { level, detail } = status.unwrap_or(off);
+        let SandboxStatus { level, detail, .. } = status.unwrap_or(SandboxStatus::none("off"));
         if !cx.is_in_run() || !shell.notes_sandbox(&cx.starter) {
             return Self { level, text: String::new(), reverted: Vec::new(), denied: Vec::new() };
         }
         let text = match level {
             SandboxLevel::None => format!("\nsandbox: none ({detail}); commands run with the user's rights"),
             level => format!(
-                "\nsandbox: {}. Commands change only the project, /tmp and caches, and read no keys or logins, \
-                 except a line of only `git`. `\"sandbox\": false` asks to run a command without it.",
+                "\nsandbox: {}. Commands change only the project, /tmp and caches, read no keys or logins, and reach \
+                 hosts only by HTTP, which asks for each new host; a line of only `git` may do more. \
+                 `\"sandbox\": false` asks to run a command without it.",
                 level.name()
             ),
         };
