@@ -85,6 +85,11 @@ def traced():
     libc.ptrace(17, int(process), 0, 0)
 
 
+def raw():
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP) as it:
+        it.sendto(b"x", ("127.0.0.1", 0))
+
+
 write(f"{project}/written")
 attempt("new file", lambda: write(f"{outside}/new"))
 attempt("file", lambda: write(f"{outside}/file"))
@@ -117,6 +122,8 @@ attempt("vsock", lambda: connect(40, (2, 9)))
 attempt("packets", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 attempt("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9))
 attempt("tcp", lambda: connect(socket.AF_INET, ("127.0.0.1", int(tcp))))
+attempt("raw", raw)
+attempt("dns", lambda: socket.getaddrinfo("pypi.org", 80))
 attempt("unix", lambda: connect(socket.AF_UNIX, f"{outside}/socket"))
 attempt("abstract", lambda: connect(socket.AF_UNIX, f"\0pilcrow-{tcp}"))
 try:

@@ -91,40 +91,42 @@ fn nothing_leaves_bwrap() {
         "bwrap",
         "none",
         &expect![[r#"
-        new file: denied (EROFS)
-        file: denied (EROFS)
-        truncation: denied (EROFS)
-        removal: denied (EROFS)
-        directory: denied (EROFS)
-        by link: denied (EROFS)
-        by hard link: denied (EXDEV)
-        moved in: denied (EXDEV)
-        moved out: denied (EXDEV)
-        by /proc/self/root: denied (EROFS)
-        by /proc/PID/root: denied (ENOENT)
-        mode: denied (EROFS)
-        system: denied
-        mount: denied (EPERM)
-        mount by a new user: denied (EPERM)
-        git hook: denied (EROFS)
-        git settings: denied (EROFS)
-        git moved: denied (EBUSY)
-        keys: denied (ENOENT)
-        keys by /proc: denied (ENOENT)
-        new key: denied (EROFS)
-        login: denied (EACCES)
-        signal: denied (ESRCH)
-        debugging: denied (ESRCH)
-        environment: denied (ENOENT)
-        io_uring: denied (EPERM)
-        kernel key: denied (EPERM)
-        vsock: denied (EPERM)
-        packets: denied (EPERM)
-        netlink: denied (EPERM)
-        tcp: denied (ECONNREFUSED)
-        unix: denied (EPERM)
-        abstract: denied (EPERM)
-    "#]],
+            new file: denied (EROFS)
+            file: denied (EROFS)
+            truncation: denied (EROFS)
+            removal: denied (EROFS)
+            directory: denied (EROFS)
+            by link: denied (EROFS)
+            by hard link: denied (EXDEV)
+            moved in: denied (EXDEV)
+            moved out: denied (EXDEV)
+            by /proc/self/root: denied (EROFS)
+            by /proc/PID/root: denied (ENOENT)
+            mode: denied (EROFS)
+            system: denied
+            mount: denied (EPERM)
+            mount by a new user: denied (EPERM)
+            git hook: denied (EROFS)
+            git settings: denied (EROFS)
+            git moved: denied (EBUSY)
+            keys: denied (ENOENT)
+            keys by /proc: denied (ENOENT)
+            new key: denied (EROFS)
+            login: denied (EACCES)
+            signal: denied (ESRCH)
+            debugging: denied (ESRCH)
+            environment: denied (ENOENT)
+            io_uring: denied (EPERM)
+            kernel key: denied (EPERM)
+            vsock: denied (EPERM)
+            packets: denied (EPERM)
+            netlink: denied (EPERM)
+            tcp: denied (ECONNREFUSED)
+            raw: denied (EPERM)
+            dns: denied (timeout)
+            unix: denied (EPERM)
+            abstract: denied (EPERM)
+        "#]],
     );
 }
 
@@ -134,40 +136,42 @@ fn nothing_leaves_landlock_but_metadata() {
         "landlock",
         "none",
         &expect![[r#"
-        new file: denied (EACCES)
-        file: denied (EACCES)
-        truncation: denied (EACCES)
-        removal: denied (EACCES)
-        directory: denied (EACCES)
-        by link: denied (EACCES)
-        by hard link: denied (EXDEV)
-        moved in: denied (EACCES)
-        moved out: denied (EACCES)
-        by /proc/self/root: denied (EACCES)
-        by /proc/PID/root: denied (EACCES)
-        mode: allowed
-        system: denied
-        mount: denied (EPERM)
-        mount by a new user: denied (EPERM)
-        git hook: allowed
-        git settings: allowed
-        git moved: allowed
-        keys: denied (EACCES)
-        keys by /proc: denied (EACCES)
-        new key: denied (EACCES)
-        login: denied (EACCES)
-        signal: denied (EPERM)
-        debugging: denied (EPERM)
-        environment: denied (EACCES)
-        io_uring: denied (EPERM)
-        kernel key: denied (EPERM)
-        vsock: denied (EPERM)
-        packets: denied (EPERM)
-        netlink: denied (EPERM)
-        tcp: denied (EPERM)
-        unix: denied (EPERM)
-        abstract: denied (EPERM)
-    "#]],
+            new file: denied (EACCES)
+            file: denied (EACCES)
+            truncation: denied (EACCES)
+            removal: denied (EACCES)
+            directory: denied (EACCES)
+            by link: denied (EACCES)
+            by hard link: denied (EXDEV)
+            moved in: denied (EACCES)
+            moved out: denied (EACCES)
+            by /proc/self/root: denied (EACCES)
+            by /proc/PID/root: denied (EACCES)
+            mode: allowed
+            system: denied
+            mount: denied (EPERM)
+            mount by a new user: denied (EPERM)
+            git hook: allowed
+            git settings: allowed
+            git moved: allowed
+            keys: denied (EACCES)
+            keys by /proc: denied (EACCES)
+            new key: denied (EACCES)
+            login: denied (EACCES)
+            signal: denied (EPERM)
+            debugging: denied (EPERM)
+            environment: denied (EACCES)
+            io_uring: denied (EPERM)
+            kernel key: denied (EPERM)
+            vsock: denied (EPERM)
+            packets: denied (EPERM)
+            netlink: denied (EPERM)
+            tcp: denied (EPERM)
+            raw: denied (EPERM)
+            dns: denied (timeout)
+            unix: denied (EPERM)
+            abstract: denied (EPERM)
+        "#]],
     );
 }
 
@@ -288,6 +292,33 @@ fn commands_reach_the_hosts_that_rules_name() {
             assert_eq!(hosts, [&format!("127.0.0.3:{port}"), "169.254.169.254:80", "example.org:443"]);
         }
     }
+}
+
+#[test]
+fn nothing_outlives_a_command_or_shows_it_keys() {
+    let script = "import glob, os, time
+found = 0
+for path in glob.glob('/proc/[0-9]*/environ'):
+    try: found += b'hunter2' in open(path, 'rb').read()
+    except OSError: pass
+print(found, flush=True)
+os.fork() and os._exit(0)
+os.setsid()
+os.fork() and os._exit(0)
+print(open('/proc/self/status').read().split('Seccomp:')[1].split()[0], flush=True)
+time.sleep(300)
+";
+    let mut sandbox = Sandbox::with(&[("script.py", script)]);
+    sandbox.variables.insert("TOKEN_OF_MINE_SECRET".to_owned(), "hunter2-hunter2".to_owned());
+    let line = "python3 script.py";
+    for answer in
+        [sandbox.tool("bash", &json!({ "command": line })).value, bash_without_bwrap(&sandbox, line)]
+    {
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        let lines: Vec<&str> = text.lines().take(2).collect();
+        assert_eq!(lines, ["0", "2"], "{answer:#}");
+    }
+    sandbox.mark().none_left(DEADLINE);
 }
 
 #[test]
