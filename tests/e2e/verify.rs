@@ -294,6 +294,40 @@ fn without_a_baseline_problems_are_only_counted() {
     );
 }
 
+/// A compiler that stops at an error omits warnings.
+#[test]
+fn warnings_that_vanish_beside_a_new_error_are_not_fixed() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+    let mut before = full(&["x is odd"]);
+    before["result"]["items"][0]["severity"] = json!(2);
+    Scripted::install(&mut sandbox, &[script(json!([[before], [full(&["x is bad"])], [full(&[])]]))]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "diagnostics", "file": "a.py"})).ok();
+    let said = replace(&mut batch, "a.py", "x = 2\n");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.py#013C]
+        write a.py: +1 -1 lines in 1 file
+          a.py: changed
+        introduced: 1 error, 0 warnings
+          a.py:1: error: x is bad [E1] (basedpyright)
+    "#]],
+    );
+    let said = replace(&mut batch, "a.py", "x = 3\n");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.py#C952]
+        write a.py: +1 -1 lines in 1 file
+          a.py: changed
+        No new problems (1 changed file checked).
+        fixed: 1
+          a.py:1: error: x is bad [E1] (basedpyright)
+    "#]],
+    );
+}
+
 #[test]
 fn an_edit_takes_over_pending_diagnostics() {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n"), ("b.py", "y = 1\n")]);

@@ -92,6 +92,9 @@ impl Tally {
                 }
             }
         }
+        // A compiler that stops at an error omits warnings.
+        let failing: BTreeSet<String> = self.errors().map(|(_, _, item)| item.server.clone()).collect();
+        self.fixed.retain(|(_, _, it)| it.severity == Severity::Error || !failing.contains(&it.server));
         if answers.is_empty() && self.is_running {
             let missing = self.missing.entry("its language server".to_owned()).or_default();
             (missing.types, missing.pending) = (true, true);
@@ -133,6 +136,12 @@ impl Tally {
     /// The number of problems that the edit may have caused.
     pub fn problems(&self) -> usize {
         self.introduced.len() + self.present.len()
+    }
+
+    /// The errors that the edit may have caused.
+    fn errors(&self) -> impl Iterator<Item = &Placed> {
+        let all = self.introduced.iter().chain(&self.present);
+        all.filter(|(_, _, item)| item.severity == Severity::Error)
     }
 
     /// New errors, as single lines.
@@ -217,7 +226,15 @@ impl Tally {
         let waiting = self.missing.values().filter(|it| it.pending).filter_map(|it| it.why.as_ref());
         let why = waiting.filter(|why| **why != Unknown::Unanswered).map(|why| render_unknown(context, why));
         let why = why.map(|why| format!("note: {}", why.lines().next().unwrap_or_default()));
-        let on_save = on_save_lines(context, &self.on_save, false);
+        // The sources of a server run together.
+        let listed = |server: &String, source: &String| {
+            let mut all = self.introduced.iter().chain(&self.present).chain(&self.fixed);
+            all.any(|(_, _, item)| item.server == *server && item.source.as_ref() == Some(source))
+        };
+        let ran =
+            |server: &String| self.on_save.iter().any(|(source, of)| of == server && listed(of, source));
+        let omitted = self.on_save.iter().filter(|(_, server)| !ran(server)).cloned().collect();
+        let on_save = on_save_lines(context, &omitted, false);
         let all = why.chain(on_save.iter().map(|line| line.trim_end().to_owned()));
         all.filter(|notice| context.pending.is_new(notice)).collect()
     }
