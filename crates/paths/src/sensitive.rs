@@ -70,7 +70,19 @@ const KINDS: &[Kind] = &[
             "a/.netrc",
             "tls.key",
         ],
-        harmless: &["ssh/config", "id_rsa.pub", "src/key.rs", "keys/mod.rs", "pem", "aws.md", "monkey"],
+        harmless: &[
+            ".ssh/id_rsa.pub",
+            ".ssh/known_hosts",
+            "certs/ca.pem",
+            "tests/fixtures/tls.key",
+            "ssh/config",
+            "id_rsa.pub",
+            "src/key.rs",
+            "keys/mod.rs",
+            "pem",
+            "aws.md",
+            "monkey",
+        ],
     },
     Kind {
         kind: Sensitive::VersionControl,
@@ -122,7 +134,46 @@ pub fn sensitive_name(path: &AbsPath, root: &AbsPath) -> Option<(Sensitive, Stri
         .components()
         .map(|component| component.as_os_str().to_string_lossy().to_ascii_lowercase())
         .collect();
+    if is_public(&names) || path.starts_with(root) && is_fixture(&names) {
+        return KINDS.iter().skip(1).find_map(|row| Some((row.kind, row.name_in(&names)?)));
+    }
     KINDS.iter().find_map(|row| Some((row.kind, row.name_in(&names)?)))
+}
+
+/// Directories of examples that tests read.
+const FIXTURES: &[&str] =
+    &["__fixtures__", "fixtures", "test", "test-data", "test_data", "testdata", "tests"];
+
+/// Whether a path is one of public keys or certificates.
+fn is_public(names: &[String]) -> bool {
+    let Some((file, _)) = names.split_last() else { return false };
+    let (stem, extension) = file.rsplit_once('.').unwrap_or((file, ""));
+    let is_certificate = extension == "pem"
+        && !stem.contains("key")
+        && !stem.contains("priv")
+        && stem.split(['.', '-', '_']).any(|part| {
+            matches!(
+                part,
+                "ca" | "cert"
+                    | "certificate"
+                    | "certs"
+                    | "chain"
+                    | "fullchain"
+                    | "cacert"
+                    | "bundle"
+                    | "public"
+                    | "pub"
+            )
+        });
+    matches!(file.as_str(), "known_hosts" | "known_hosts.old") || extension == "pub" || is_certificate
+}
+
+/// Whether a path of the project is a key that its tests read.
+fn is_fixture(names: &[String]) -> bool {
+    let Some((file, directories)) = names.split_last() else { return false };
+    let keys = ["pem", "key", "p12", "pfx", "jks", "keystore"];
+    file.rsplit_once('.').is_some_and(|(_, extension)| keys.contains(&extension))
+        && directories.iter().any(|name| FIXTURES.contains(&name.as_str()))
 }
 
 /// The names of directories and files with keys and logins, as in a home directory.
@@ -177,6 +228,9 @@ mod tests {
     #[test]
     fn names_above_the_root_do_not_count() {
         let root = AbsPath::new("/home/me/.git/w").unwrap();
+        // A directory of tests outside of the project makes no key an example.
+        let key = AbsPath::new("/home/me/tests/server.key").unwrap();
+        assert!(sensitive_name(&key, &root).is_some());
         assert!(sensitive_name(&root.join("a.rs"), &root).is_none());
     }
 }

@@ -100,7 +100,74 @@ const HARMLESS: &[&str] = &[
 
 /// The code that setting the variable `name` to `value` may run.
 pub(super) fn of_assignment(name: &str, value: &str) -> Option<String> {
-    of_variable(name).or_else(|| of_expression(value))
+    of_variable(name).filter(|_| !is_harmless(name, value)).or_else(|| of_expression(value))
+}
+
+/// Beginnings of options of compilers that run nothing.
+const FLAGS: &[&str] = &[
+    "-D",
+    "-F",
+    "-O",
+    "-W",
+    "-g",
+    "-m",
+    "-std=",
+    "-pipe",
+    "-f",
+    "-C target-",
+    "-C debug",
+    "-C opt-level",
+    "-C overflow-checks",
+    "-C lto",
+    "-C codegen-units",
+    "-C panic",
+    "-C strip",
+    "-C instrument-coverage",
+    "-A",
+    "-tags=",
+    "-mod=",
+    "-race",
+    "-count=",
+    "-v",
+];
+
+/// Options that name programs, plugins or files although they begin like [`FLAGS`].
+const NO_FLAGS: &[&str] = &["-Wl,", "-Wp,", "-Wa,", "-fplugin", "-fuse-ld", "-fpass-plugin", "-mod=mod"];
+
+/// Options of Node that run nothing.
+const NODE: &[&str] = &[
+    "--max-",
+    "--enable-source-maps",
+    "--no-",
+    "--trace-",
+    "--unhandled-rejections",
+    "--experimental-vm-modules",
+    "--openssl-legacy-provider",
+];
+
+/// Whether a value is a usual compiler, harmless options, or a path of the project.
+fn is_harmless(name: &str, value: &str) -> bool {
+    let is_plain = value.chars().all(|c| c.is_ascii_alphanumeric() || " -_=+./:,".contains(c));
+    let value = value.replace("-C ", "-C\u{a0}");
+    let words = || value.split(' ').filter(|word| !word.is_empty()).map(|word| word.replace('\u{a0}', " "));
+    let begins = |word: &str, all: &[&str]| all.iter().any(|it| word.starts_with(it));
+    is_plain
+        && match name {
+            "CC" | "CXX" | "CPP" | "LD" | "AR" => {
+                let base = value.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '.'));
+                [
+                    "cc", "gcc", "clang", "c++", "g++", "clang++", "ld", "lld", "mold", "ar", "llvm-ar",
+                    "gcc-ar",
+                ]
+                .contains(&base)
+            }
+            "RUSTFLAGS" | "RUSTDOCFLAGS" | "CFLAGS" | "CXXFLAGS" | "CPPFLAGS" | "GOFLAGS" => {
+                words().all(|word| word == "warnings" || begins(&word, FLAGS) && !begins(&word, NO_FLAGS))
+            }
+            "NODE_OPTIONS" => words().all(|word| begins(&word, NODE)),
+            "PYTHONPATH" => value.split(':').all(|path| !path.starts_with('/') && !path.contains("..")),
+            _ => false,
+        }
 }
 
 fn of_variable(name: &str) -> Option<String> {

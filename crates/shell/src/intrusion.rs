@@ -674,12 +674,14 @@ fn names_no_key(command: &Command, word: &Word) -> bool {
         ) && matches!(command.name(), "grep" | "egrep" | "fgrep" | "rg" | "ag" | "tar" | "rsync" | "zip");
     let is_authority = matches!(option, "--cacert" | "--ca-certificate" | "-CAfile" | "-CApath");
     let first = command.operands().next().map(|word| word.text.as_str());
+    // A new key or certificate is written here.
+    let is_new = command.name() == "openssl" && matches!(option, "-out" | "-keyout" | "-pubout");
     let is_certificate = command.name() == "openssl"
         && matches!(first, Some("x509" | "verify" | "crl"))
         && !matches!(option, "-key" | "-signkey" | "-CAkey" | "-force_pubkey" | "-passin")
         && text.ends_with(".pem")
         && !text.contains("key");
-    is_pattern || is_authority || is_certificate
+    is_pattern || is_authority || is_new || is_certificate
 }
 
 /// Paths that a word may contain.

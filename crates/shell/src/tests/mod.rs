@@ -1,5 +1,6 @@
 //! Analysis of command lines: harmful and harmless examples, doubts, properties.
 
+mod daily;
 mod examples;
 
 use proptest::prelude::*;
@@ -26,6 +27,25 @@ fn every_class_finds_its_examples_and_nothing_harmless() {
             assert!(!found(class, line, false), "{class}: {line}");
         }
     }
+}
+
+#[test]
+fn no_daily_command_is_denied_and_few_are_in_doubt() {
+    assert!(daily::DAILY.len() >= 150);
+    let of_classes = examples::ALL.iter().map(|it| it.harmful.len() + it.harmless.len()).sum::<usize>();
+    assert!(of_classes + daily::DAILY.len() >= 500);
+    let (mut denied, mut asked) = (Vec::new(), Vec::new());
+    for line in daily::DAILY {
+        let judged = judge(line, &surroundings());
+        if judged.tier() >= Tier::High {
+            denied.push((line, judged));
+        } else if judged.tier() > Tier::Low || !judged.doubts.is_empty() {
+            asked.push((line, judged.doubts));
+        }
+    }
+    assert!(denied.is_empty(), "{denied:#?}");
+    let asked = asked.iter().map(|(line, _)| **line).collect::<Vec<_>>();
+    assert_eq!(asked, ["test -f .env || cp .env.example .env"]);
 }
 
 #[track_caller]
@@ -281,6 +301,18 @@ fn an_unknown_part_is_described_by_its_worst_reading() {
     doubts("cat <<E\n${x:-'$(rm -rf /)'}\nE", "any command");
     doubts("cat <<E && # it's\ncat <<E\nx\nE\nrm -rf /\nx\nE", "any command");
     doubts("time { rm -rf /; }", "any command");
+    for line in [
+        "CC=./x make",
+        "RUSTFLAGS='-C linker=x' cargo build",
+        "RUSTFLAGS='-Clinker=x' cargo build",
+        "NODE_OPTIONS='--require ./x' node a.js",
+        "PYTHONPATH=/tmp/x pytest",
+        "PYTHONPATH=../x pytest",
+        "CFLAGS=-fplugin=x make",
+        "CFLAGS=-Wl,-z make",
+    ] {
+        doubts(line, "any command");
+    }
     doubts("coproc { rm -rf /; }", "any command");
     doubts("echo $(((1)); rm -rf /)", "any command");
     doubts(&"(".repeat(3_000), "any command");
