@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::envelope::{self, Envelope, Id, Incoming, RpcError, codes};
-use crate::framing::{Frame, Framing, Limits, MessageCodec};
+use crate::framing::{Frame, Framing, Limits, MessageCodec, Skipped};
 use crate::outbox::{Outbox, OutboxClosed, QueuePlace};
 use crate::pending::{CloseReason, Closed, Pending};
 
@@ -246,6 +246,10 @@ impl Peer {
                 match frame {
                     None => break CloseReason::EndOfStream,
                     Some(Err(error)) => break CloseReason::Read(format!("reading failed: {error}")),
+                    // The end of the stream is reported by itself.
+                    Some(Ok(Frame::Skipped(Skipped::Truncated { bytes }))) => {
+                        tracing::debug!(peer = this.shared.name, bytes, "the stream ended inside a message");
+                    }
                     Some(Ok(Frame::Skipped(skipped))) => this.skipped(&skipped),
                     Some(Ok(Frame::Body(body))) => this.receive(&body, handler.as_ref()),
                 }

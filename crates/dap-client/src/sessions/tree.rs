@@ -83,7 +83,9 @@ impl Sessions {
         let tracker = self.tracker().clone();
         self.tracker().spawn(async move {
             if let Err(error) = child.handshake(&plan, &clock).await {
-                tracing::warn!(session = child.id, %error, "a child session did not start");
+                if !matches!(error, DapError::Cancelled) {
+                    tracing::warn!(session = child.id, %error, "a child session did not start");
+                }
                 return child.fail_start(&error.to_string());
             }
             if let Some(directory) = socket_dir {
