@@ -618,6 +618,8 @@ fn rust_values_show_their_contents() {
         ] {
             says(&mut batch, &json!({"action": "evaluate", "expression": expression}), &[value]);
         }
+        let beyond = batch.call("debug", &json!({"action": "evaluate", "expression": "names[600]"}));
+        beyond.fails("not_applied");
         // gdb has the map as the only part of its reference.
         let expression = if adapter == "gdb" { "*ages" } else { "ages" };
         let ages = says(&mut batch, &json!({"action": "evaluate", "expression": expression}), &[]);
