@@ -497,8 +497,19 @@ impl Session {
         };
         let quoted = self.adapter.quirks.evaluates_shell && context != "repl" && is_expansion(expression);
         let sent = if quoted { format!("\"{}\"", expression.trim()) } else { expression.to_owned() };
-        let arguments = json!({ "expression": sent, "frameId": frame_reference, "context": context });
-        let body = self.ask("evaluate", arguments, Need::Stopped, clock).await?;
+        let arguments =
+            |sent: &str| json!({ "expression": sent, "frameId": frame_reference, "context": context });
+        let mut answer = self.ask("evaluate", arguments(&sent), Need::Stopped, clock).await;
+        // CodeLLDB's own expressions have no `*p` and `p->member`.
+        let native = self.adapter.quirks.native_prefix.as_ref().filter(|_| context != "repl");
+        if let Some(prefix) = native.filter(|it| !sent.starts_with(it.as_str()))
+            && let Err(DapError::Refused { .. }) = &answer
+            && let Ok(body) =
+                self.ask("evaluate", arguments(&format!("{prefix}{sent}")), Need::Stopped, clock).await
+        {
+            answer = Ok(body);
+        }
+        let body = answer?;
         let mut core = self.inner.core();
         let mut value = read_variable(&mut core, epoch, &body, "result", "");
         value.name = expression.to_owned();
