@@ -88,6 +88,53 @@ fn values_that_are_slow_to_show_are_named_beside_the_others() {
     assert!(batch.end().0.success());
 }
 
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_python_traceback_has_the_programs_frames() {
+    let sandbox = Sandbox::with(&[("a.py", "def f(x):\n    return 1 / x\nf(0)\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let launch = json!({"action": "launch", "program": "a.py"});
+    says(&mut batch, &launch, &["stopped: exception"]);
+    let ended =
+        says(&mut batch, &json!({"action": "continue"}), &["ended with exit code 1", "a.py\", line 3"]);
+    let output = ended["output"].as_str().expect("a text");
+    assert!(!output.contains("runpy") && !output.contains("debugpy"), "{output}");
+    assert!(batch.end().0.success());
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_stop_in_pytest_has_no_notes_of_the_adapter() {
+    let sandbox = Sandbox::with(&[("test_a.py", "def test_bad():\n    n = 1\n    assert n == 2\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let test = json!({"action": "test", "name": "test_bad", "env": pytest()});
+    let stopped =
+        says(&mut batch, &test, &["AssertionError (thread 1)", "  frame 1: test_bad at test_a.py:3\n"]);
+    assert_eq!(stopped["text"], "AssertionError");
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn codelldb_evaluates_c_and_shows_no_errors_of_its_own() {
+    let program = "#include <cstdio>\n#include <string>\nstruct S { int a; };\nint main() {\n  S s = {7};\n  \
+        S *p = &s;\n  std::string text = \"hello\";\n  printf(\"%d %s\\n\", p->a, text.c_str());\n}\n";
+    let sandbox = Sandbox::with(&[("a.cpp", program)]);
+    let built = Command::new("g++").current_dir(sandbox.project()).args(["-g", "-o", "a", "a.cpp"]).status();
+    assert!(built.expect("g++ starts").success());
+    let mut batch = Batch::start(&sandbox);
+    let mut launch = at("a.cpp", 8);
+    launch["program"] = json!("a");
+    launch["adapter"] = json!("codelldb");
+    says(&mut batch, &launch, &["stopped: breakpoint", "text = \"hello\""]);
+    says(&mut batch, &json!({"action": "evaluate", "expression": "*p"}), &["{a:7}"]);
+    says(&mut batch, &json!({"action": "evaluate", "expression": "p->a"}), &["p->a = 7"]);
+    let ended = says(&mut batch, &json!({"action": "continue"}), &["ended with exit code 0"]);
+    assert_eq!(ended["output"], "  7 hello\n");
+    assert!(batch.end().0.success());
+}
+
 const DEADLOCK: &str = "\
 import threading
 a, b = threading.Lock(), threading.Lock()

@@ -148,6 +148,8 @@ pub struct Quirks {
     ///
     /// They also match after program output without a final newline.
     pub adapter_line_starts: Vec<String>,
+    /// Texts that it adds to the names of exceptions; `*` is any text.
+    pub adapter_texts: Vec<String>,
     /// Texts before the program's exit code in the adapter's output.
     ///
     /// Empty if an event reports the code. A text with `${code}` is the whole report, from the start of a line.
@@ -189,9 +191,9 @@ pub struct Quirks {
     pub logpoints_write_to_program: bool,
     /// Prefix that makes the adapter complete an expression rather than a command.
     pub completion_prefix: Option<String>,
-    /// Beginnings of names of sockets that it leaves in the temporary directory.
+    /// Beginnings of names of sockets and empty directories that it leaves.
     ///
-    /// `${pid}` is its process id.
+    /// They are in the temporary directory; `${pid}` is its process id.
     pub leftover_sockets: Vec<String>,
     /// The text before an expression of the program's language, if others are its own.
     pub native_prefix: Option<String>,

@@ -85,6 +85,20 @@ impl Quirks {
         Cow::Owned(lines.map(|line| &line[..own_from(line).unwrap_or(line.len())]).collect())
     }
 
+    /// Removes the texts that the adapter adds to names.
+    pub fn without_texts<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        for added in &self.adapter_texts {
+            let (start, end) = added.split_once('*').unwrap_or((added, ""));
+            while let Some(from) = text.find(start) {
+                let rest = from + start.len();
+                let Some(at) = text[rest..].find(end) else { break };
+                text.to_mut().replace_range(from..rest + at + end.len(), "");
+            }
+        }
+        text
+    }
+
     /// Splits the exit code from the rest of an adapter's text.
     pub fn exit_code(&self, text: &str) -> Option<(i64, String)> {
         if let Some(found) = self.wrap.as_ref().and_then(|it| it.exit_code(text)) {
@@ -137,6 +151,15 @@ mod tests {
         let text = "oh noWaiting for it\nWaiting for it\nmore\n";
         assert_eq!(quirks.without_own(false, text), "oh nomore\n");
         assert_eq!(quirks.without_own(true, text), text);
+    }
+
+    #[test]
+    fn adapter_texts_are_removed_from_names() {
+        let adapter_texts = vec![" (now)".to_owned(), " (note: *)".to_owned()];
+        let quirks = Quirks { adapter_texts, ..Quirks::default() };
+        assert_eq!(quirks.without_texts("f (now), g (now)"), "f, g");
+        assert_eq!(quirks.without_texts("KeyError (note: in f) (2)"), "KeyError (2)");
+        assert_eq!(quirks.without_texts("KeyError (note: in f"), "KeyError (note: in f");
     }
 
     #[test]

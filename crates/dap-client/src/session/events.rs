@@ -61,7 +61,8 @@ impl Inner {
 impl Handler for Inner {
     fn event(&self, event: &str, body: Option<&RawValue>) {
         let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
-        let text = |name: &str| body[name].as_str().map(str::to_owned);
+        let quirks = &self.adapter.quirks;
+        let text = |name: &str| body[name].as_str().map(|it| quirks.without_texts(it).into_owned());
         match event {
             "initialized" => self.take(Input::Initialized),
             "stopped" => {
@@ -116,7 +117,6 @@ impl Handler for Inner {
                 let fence = self.adapter.quirks.output_fence.as_ref().and_then(|_| output_fence::take(text));
                 let text = fence.as_ref().map_or(text, |(text, _)| text);
                 let category = Category::parse(body["category"].as_str());
-                let quirks = &self.adapter.quirks;
                 let text = &*self.complete_output(category, text);
                 let exit = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout));
                 let text = exit.as_ref().map_or(text, |(_, rest)| rest);

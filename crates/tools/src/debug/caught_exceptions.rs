@@ -3,6 +3,14 @@
 //! Pure. Invariants: the verdict `Fails` requires that only the project's code is between the stop and the
 //! runner, and that the debugger does not stop at handled exceptions.
 
+/// The end of the name of the frame that an exception leaves, in debugpy.
+const LEFT: &str = " (Current frame)";
+
+/// The function of a frame, and whether an exception leaves it.
+pub(super) fn function(name: &str) -> (&str, bool) {
+    name.strip_suffix(LEFT).map_or((name, false), |function| (function, true))
+}
+
 /// Meaning of a stop for a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopVerdict {
@@ -31,7 +39,7 @@ pub(super) fn verdict(title: Option<&str>, may_be_handled: bool, frames: &[Stack
     let own: Vec<usize> = (0..called.len()).filter(|at| called[*at].is_own).collect();
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return StopVerdict::Ignored };
     // debugpy stops for each function that an exception leaves; only the last stop counts.
-    let left = called.iter().position(|place| place.name.ends_with("(Current frame)"));
+    let left = called.iter().position(|place| function(place.name).1);
     if left.is_some_and(|left| left < *last) {
         return StopVerdict::Ignored;
     }

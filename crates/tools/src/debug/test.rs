@@ -189,7 +189,7 @@ impl Debug {
     ///
     /// debugpy takes only `try` for a handler.
     fn leaves_with(&self, frames: &[Frame]) -> bool {
-        let left = frames.iter().find(|frame| frame.name.ends_with("(Current frame)"));
+        let left = frames.iter().find(|frame| super::caught_exceptions::function(&frame.name).1);
         left.is_some_and(|frame| {
             let document = frame.path.as_ref().and_then(|path| self.context.workspace.document(path).ok());
             document.is_some_and(|it| super::python_tests::is_in_with(&it.text, frame.line))
