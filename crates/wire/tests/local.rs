@@ -41,8 +41,8 @@ fn sockets_and_empty_directories_of_a_name_are_removed() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     drop(StdListener::bind(at("left-1")).unwrap());
-    ["left-2", "left-3", "other"].map(|name| std::fs::create_dir(at(name)).unwrap());
-    ["left-3/file", "left-4"].map(|name| std::fs::write(at(name), "").unwrap());
+    ["left-2", "left-3", "other"].iter().for_each(|name| std::fs::create_dir(at(name)).unwrap());
+    ["left-3/file", "left-4"].iter().for_each(|name| std::fs::write(at(name), "").unwrap());
     wire::local::remove_leftovers(directory.path(), "left-");
     let mut left = names(directory.path());
     left.sort();
