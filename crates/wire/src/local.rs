@@ -261,7 +261,11 @@ pub fn remove_leftovers(directory: &Path, prefix: &str) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let named = entries.filter(|it| it.file_name().to_string_lossy().starts_with(prefix));
     for path in named.map(|it| it.path()) {
-        let removed = if node(&path).is_some() { remove(&path) } else { std::fs::remove_dir(&path) };
+        let removed = if node(&path).is_some() {
+            remove(&path)
+        } else {
+            rustix::fs::rmdir(&path).map_err(io::Error::from)
+        };
         if let Err(error) = removed {
             tracing::debug!(path = %path.display(), %error, "this is not removed");
         }
