@@ -541,7 +541,7 @@ fn a_proxy_asks_with_its_own_keys() {
         let ran = run(&client, &["run", "hi", "--model", "anthropic"], &[("TOKEN", "a-token-of-the-proxy")])
             .expect(1);
         check_output(
-            line_with(&ran.all(), "key of anthropic"),
+            line_with(&ran.all(), "key for anthropic"),
             &expect![
                 "pilcrow: anthropic answered 404 Not Found: no API key for anthropic: set ANTHROPIC_API_KEY (system keyring unavailable: there is no session bus (DBUS_SESSION_BUS_ADDRESS)); check the base URL and the model's name"
             ],

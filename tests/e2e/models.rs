@@ -302,12 +302,12 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
             read              772 bytes    188 tokens (o200k), about   193 by bytes
             edit             2136 bytes    590 tokens (o200k), about   534 by bytes
             write             452 bytes    101 tokens (o200k), about   113 by bytes
-            bash              822 bytes    198 tokens (o200k), about   206 by bytes
+            bash              729 bytes    179 tokens (o200k), about   183 by bytes
             grep             1430 bytes    337 tokens (o200k), about   358 by bytes
             find              777 bytes    182 tokens (o200k), about   195 by bytes
             lsp              2752 bytes    722 tokens (o200k), about   688 by bytes
             search_tools      399 bytes     85 tokens (o200k), about   100 by bytes
-            total           10172 bytes   2554 tokens (o200k), about  2543 by bytes
+            total           10079 bytes   2535 tokens (o200k), about  2520 by bytes
             + debug, if the prompt needs it   5194 bytes   1320 tokens (o200k), about  1299 by bytes
         "#]],
     );
