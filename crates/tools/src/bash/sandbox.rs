@@ -87,7 +87,10 @@ const MAX_NAMED: usize = 10;
 /// One line for each change of a protected file.
 pub(super) fn describe_reverted(changes: &[ProtectedChange], show: impl Fn(&AbsPath) -> String) -> String {
     let line = |change: &ProtectedChange| match &change.problem {
-        None => format!("reverted: {} (protected, commands do not change it)\n", show(&change.path)),
+        None => format!(
+            "reverted: {} (protected; the change is kept beside it as `.reverted-N`)\n",
+            show(&change.path)
+        ),
         Some(why) => format!("changed although protected: {} (not reverted: {why})\n", show(&change.path)),
     };
     changes.iter().take(MAX_NAMED).map(line).collect()

@@ -110,11 +110,13 @@ fn revert(path: &Path, state: Option<&State>) -> Result<(), String> {
     if let Some(State { content: Content::Unknown, .. }) = state {
         return Err("it is too large or cannot be read".to_owned());
     }
-    // The writer below follows no link, since nothing is left at the path.
-    match path.symlink_metadata() {
-        Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path).map_err(failed)?,
-        Ok(_) => std::fs::remove_file(path).map_err(failed)?,
-        Err(_) => {}
+    // The change may be the user's own, so it stays beside the file. The writer below follows no link,
+    // since nothing is left at the path.
+    if path.symlink_metadata().is_ok() {
+        let aside = (1..100).map(|number| path.with_added_extension(format!("reverted-{number}")));
+        let mut free = aside.filter(|aside| aside.symlink_metadata().is_err());
+        let aside = free.next().ok_or("too many reverted changes lie beside it")?;
+        std::fs::rename(path, aside).map_err(failed)?;
     }
     let Some(State { stamp: (_, _, mode, ..), content }) = state else { return Ok(()) };
     match content {
