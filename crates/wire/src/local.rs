@@ -254,20 +254,15 @@ fn checked(stream: UnixStream, path: &Path) -> Result<Stream, LocalError> {
     Err(LocalError::Foreign { path: path.to_owned(), found, own })
 }
 
-/// Removes the sockets and empty directories with names from `prefix`. Blocks.
+/// Removes the sockets of a directory whose names begin with `prefix`. Blocks.
 ///
 /// Leaves other files.
-pub fn remove_leftovers(directory: &Path, prefix: &str) {
+pub fn remove_sockets(directory: &Path, prefix: &str) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let named = entries.filter(|it| it.file_name().to_string_lossy().starts_with(prefix));
-    for path in named.map(|it| it.path()) {
-        let removed = if node(&path).is_some() {
-            remove(&path)
-        } else {
-            rustix::fs::rmdir(&path).map_err(io::Error::from)
-        };
-        if let Err(error) = removed {
-            tracing::debug!(path = %path.display(), %error, "this is not removed");
+    for path in named.map(|it| it.path()).filter(|it| node(it).is_some()) {
+        if let Err(error) = remove(&path) {
+            tracing::debug!(path = %path.display(), %error, "cannot remove a socket");
         }
     }
 }

@@ -36,19 +36,6 @@ async fn greet(listener: &Listener, path: &Path) {
     assert_eq!(text, "hello");
 }
 
-#[test]
-fn sockets_and_empty_directories_of_a_name_are_removed() {
-    let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name);
-    drop(StdListener::bind(at("left-1")).unwrap());
-    ["left-2", "left-3", "other"].iter().for_each(|name| std::fs::create_dir(at(name)).unwrap());
-    ["left-3/file", "left-4"].iter().for_each(|name| std::fs::write(at(name), "").unwrap());
-    wire::local::remove_leftovers(directory.path(), "left-");
-    let mut left = names(directory.path());
-    left.sort();
-    assert_eq!(left, ["left-3", "left-4", "other"]);
-}
-
 #[tokio::test]
 async fn the_name_is_removed_with_the_listener() {
     let directory = tempfile::tempdir().unwrap();

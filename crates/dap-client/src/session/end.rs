@@ -200,7 +200,7 @@ impl Session {
             process.end(deadlines::ADAPTER).await;
             for prefix in &self.adapter.quirks.leftover_sockets {
                 let prefix = prefix.replace("${pid}", &process.id().to_string());
-                wire::local::remove_leftovers(&std::env::temp_dir(), &prefix);
+                wire::local::remove_sockets(&std::env::temp_dir(), &prefix);
             }
             if let Some(written) = written {
                 // A process that the program left behind may keep it open.
