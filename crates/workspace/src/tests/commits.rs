@@ -399,18 +399,19 @@ fn the_version_after_is_that_of_the_file() {
 
 #[test]
 fn a_directory_swapped_for_a_link_leads_no_write_outside() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
     let fixture = Fixture::new(&[("sub/a", "0")]);
-    let [outside, away] = ["outside", "away"].map(|name| fixture.directory.join(name));
+    let [outside, link] = ["outside", "link"].map(|name| fixture.directory.join(name));
     std::fs::create_dir(&outside).unwrap();
+    symlink(&outside, &link).unwrap();
     let inside = fixture.path("sub").as_path().to_owned();
     let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
-                std::fs::rename(&inside, &away).unwrap();
-                symlink(&outside, &inside).unwrap();
-                std::fs::remove_file(&inside).unwrap();
-                std::fs::rename(&away, &inside).unwrap();
+                // Never missing: a commit would make the directory again.
+                renameat_with(CWD, &inside, CWD, link.as_path(), RenameFlags::EXCHANGE).unwrap();
             }
         });
         for number in 0..400 {
