@@ -90,7 +90,7 @@ impl Quirks {
         let mut text = Cow::Borrowed(text);
         for added in &self.adapter_texts {
             let (start, end) = added.split_once('*').unwrap_or((added, ""));
-            while let Some(from) = text.find(start) {
+            while let Some(from) = text.find(start).filter(|_| !start.is_empty()) {
                 let rest = from + start.len();
                 let Some(at) = text[rest..].find(end) else { break };
                 text.to_mut().replace_range(from..rest + at + end.len(), "");
@@ -160,6 +160,9 @@ mod tests {
         assert_eq!(quirks.without_texts("f (now), g (now)"), "f, g");
         assert_eq!(quirks.without_texts("KeyError (note: in f) (2)"), "KeyError (2)");
         assert_eq!(quirks.without_texts("KeyError (note: in f"), "KeyError (note: in f");
+        let adapter_texts = vec![String::new(), "*".to_owned(), "* (now)".to_owned()];
+        let quirks = Quirks { adapter_texts, ..Quirks::default() };
+        assert_eq!(quirks.without_texts("f (now)"), "f (now)", "a text needs a beginning");
     }
 
     #[test]

@@ -277,7 +277,7 @@ impl Sessions {
             && Path::new("/proc/self").exists()
             && !Path::new(&format!("/proc/{pid}")).exists()
         {
-            return Err(DapError::Invalid(format!("there is no process {pid}; list the running ones")));
+            return Err(DapError::Invalid(format!("there is no process {pid}; it may have ended")));
         }
         if let Some(name) = &spec.adapter {
             let adapter = definitions.get(name).cloned();

@@ -1,7 +1,9 @@
 //! Dependents: files that a change may affect without touching them.
 //!
 //! These contain a name whose top-level declaration changes, or the old place of a file that moves, or may declare
-//! the new name of a rename, or are open in the editor. Names are found as words: files that mean another symbol are checked in vain, and no searched
+//! the new name of a rename, or are open in the editor.
+//!
+//! Names are found as words: files that mean another symbol are checked in vain, and no searched
 //! file that means this one is missed.
 
 use std::cmp::Reverse;

@@ -208,6 +208,9 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(std::fs::read(top.join(".git/config")).unwrap(), b"a");
+        // The change may be the user's own.
+        assert_eq!(std::fs::read(top.join(".git/config.reverted-1")).unwrap(), b"changed");
+        assert!(top.join(".vscode/tasks.json.reverted-1/x").as_path().exists());
         assert!(top.join(".git/hooks/old").as_path().exists() && !top.join(".husky").as_path().exists());
         assert_eq!(std::fs::read_dir(top.join("elsewhere")).unwrap().count(), 0);
     }
