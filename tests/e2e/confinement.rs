@@ -211,6 +211,20 @@ fn input_and_status_pass_through_a_sandbox() {
     }
 }
 
+/// As in some containers: the ids of this process's session and group are 0.
+#[test]
+fn commands_run_where_the_session_is_in_another_namespace() {
+    let sandbox = project();
+    let words = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let ran = sandbox.run_under(&words, &["tool", "bash", r#"{"command": "cat a.txt"}"#, "--yes"]).expect(0);
+    assert!(ran.stdout.starts_with("a\n"), "{ran:?}");
+    let program = std::env::current_exe().unwrap();
+    let test = "confinement::input_and_status_pass_through_a_sandbox";
+    let mut command = std::process::Command::new(words[0]);
+    let output = command.args(&words[1..]).arg(program).args(["--exact", test]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
 #[test]
 fn usual_work_succeeds_in_a_sandbox() {
     for level in LEVELS {

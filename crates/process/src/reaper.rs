@@ -296,9 +296,10 @@ fn members(table: &Table, group: u32) -> Vec<Entry> {
 /// Children that this process did not start: they lost their parent.
 fn orphans(table: &Table) -> impl Iterator<Item = &Entry> {
     let me = std::process::id();
-    let our_group = rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs();
+    // 0 where the group's leader is in another namespace.
+    let our_group = table.entries().iter().find(|entry| entry.pid == me).map(|entry| entry.group);
     let known = REGISTERED.lock().clone();
-    table.children(me).filter(move |entry| !known.contains_key(&entry.pid) && entry.group != our_group)
+    table.children(me).filter(move |entry| !known.contains_key(&entry.pid) && Some(entry.group) != our_group)
 }
 
 /// Reaps children of this process that no [`Process`](crate::Process) waits for.

@@ -75,7 +75,8 @@ pub(super) fn arguments(
     if spec.profile.network == Network::None {
         options.add(["--unshare-net"]);
     }
-    if rustix::process::getsid(None) != Ok(rustix::process::getpid()) {
+    // The id is 0 where the session's leader is in another namespace, which rustix does not expect.
+    if nix::unistd::getsid(None) != Ok(nix::unistd::getpid()) {
         // Away from the terminal. The leader of a session has none, and must stay in the owner's group.
         options.add(["--new-session"]);
     }
