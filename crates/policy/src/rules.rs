@@ -269,19 +269,24 @@ impl Rule {
         self.command(command).map(|specificity| specificity.exact)
     }
 
-    /// Whether the rule may apply to the program of a command line.
+    /// Whether the rule may apply to a command of a line.
     ///
-    /// A rule that allows `ls` does not apply to a file of that name in the workspace or a temporary
-    /// directory, unless the rule spells that file.
-    pub(crate) fn is_about_program_of(&self, command: &CommandLine, root: &AbsPath) -> bool {
+    /// A rule that allows `ls` applies to the program in a directory of `PATH`, not to a file of
+    /// that name elsewhere, unless it spells that file. Neither does it apply to an option that
+    /// writes a file or runs code, unless it spells the option.
+    pub(crate) fn is_about(&self, command: &CommandLine, root: &AbsPath) -> bool {
         let Pattern::Command(words) = &self.pattern else { return true };
+        if self.decision != Decision::Allow {
+            return true;
+        }
         let program = command.program.as_path();
-        let path = root.join(program);
-        let anybody = [root.as_path(), Path::new("/tmp"), Path::new("/var/tmp"), Path::new("/dev/shm")];
-        self.decision != Decision::Allow
-            || !program.to_string_lossy().contains('/')
-            || !anybody.iter().any(|directory| path.as_path().starts_with(directory))
-            || words.first().is_some_and(|word| Path::new(word) == program)
+        let is_spelled = || words.first().is_some_and(|word| Path::new(word) == program);
+        let is_program =
+            !program.to_string_lossy().contains('/') || is_spelled() || is_installed(program, root);
+        let all = std::iter::once(program.to_string_lossy().into_owned()).chain(command.args.iter().cloned());
+        let all: Vec<String> = all.collect();
+        let option = shell::acting_option(&all);
+        is_program && option.is_none_or(|option| words.iter().any(|word| word == option))
     }
 
     /// Whether the rule's pattern is about whole paths, or spells `name`.
@@ -336,6 +341,15 @@ impl HostPattern {
         let literal = name.len() + usize::from(known.is_some());
         known.is_none_or(|known| known == port).then_some(Specificity { exact, literal })
     }
+}
+
+/// Whether a program is in a directory of `PATH` that not every program can write.
+fn is_installed(program: &Path, root: &AbsPath) -> bool {
+    let open = [root.as_path(), Path::new("/tmp"), Path::new("/var/tmp"), Path::new("/dev/shm")];
+    let Some(directory) = program.parent().and_then(|it| it.canonicalize().ok()) else { return false };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let listed = std::env::split_paths(&path).any(|it| it.canonicalize().is_ok_and(|it| it == directory));
+    program.is_absolute() && listed && !open.iter().any(|it| directory.starts_with(it))
 }
 
 impl PathPattern {

@@ -192,6 +192,29 @@ pub(super) fn of_expression(text: &str) -> Option<String> {
     runs.then(|| "an index that contains a command".to_owned())
 }
 
+/// Whether a script of sed runs commands (`1e id`, `s/a/id/e`) or writes a file.
+fn runs_in_sed(script: &str) -> bool {
+    script.split([';', '\n', '{', '}']).chain([script]).any(|command| {
+        let address = |c: char| c.is_ascii_digit() || "$,!~+ ".contains(c);
+        let mut rest = command.trim_start_matches(address);
+        while let Some(after) = rest.strip_prefix('/') {
+            let end = after.find('/').map_or(after.len(), |end| end + 1);
+            rest = after[end..].trim_start_matches(address);
+        }
+        let mut letters = rest.chars();
+        match (letters.next(), letters.next()) {
+            (Some('e' | 'w' | 'W'), None | Some(' ')) => true,
+            (Some('s'), Some(sign)) if !sign.is_alphanumeric() => {
+                let flags = rest.rsplit(sign).next().unwrap_or_default();
+                rest.matches(sign).count() >= 3
+                    && flags.starts_with(|c: char| "eMmIigp0123456789w".contains(c))
+                    && flags.split(' ').next().is_some_and(|it| it.contains(['e', 'w']))
+            }
+            _ => false,
+        }
+    })
+}
+
 /// The code that a builtin, or a wrapper with variables, may run.
 pub(super) fn of(command: &Command) -> Option<String> {
     let texts = || command.args().iter().map(|word| word.text.as_str());
@@ -210,6 +233,7 @@ pub(super) fn of(command: &Command) -> Option<String> {
             let at = texts().position(|text| text == "-v")?;
             texts().nth(at + 1).and_then(of_variable)
         }
+        "sed" if texts().any(runs_in_sed) => Some("a command in the script of sed".to_owned()),
         "hash" if command.has('p', "") => Some("a name that is assigned to another program".to_owned()),
         "enable" if command.has('f', "") => Some("a builtin from a file".to_owned()),
         _ => None,

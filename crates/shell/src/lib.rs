@@ -10,6 +10,7 @@ mod destruction;
 mod influence;
 mod inner;
 mod intrusion;
+mod options;
 mod places;
 mod publication;
 mod script;
@@ -20,6 +21,7 @@ mod word;
 mod tests;
 
 pub use command_line::{CommandLine, quote};
+pub use options::acting_option;
 
 use dangers::Danger;
 use places::Places;
@@ -354,7 +356,8 @@ fn named(command: &script::Command) -> Named {
     let runs_script =
         inner::is_shell(command.name()) && matches!(inner::of(command), inner::Inner::Script(_));
     let writes = command.redirects.iter().any(|it| it.writes && it.to.text != "/dev/null");
-    let neutral = !writes && (runs_script || NEUTRAL.contains(&command.words[0].text.as_str()));
+    let acts = acting_option(&words).is_some();
+    let neutral = !writes && !acts && (runs_script || NEUTRAL.contains(&command.words[0].text.as_str()));
     Named { words, whole, neutral }
 }
 

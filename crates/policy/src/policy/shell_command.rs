@@ -240,7 +240,7 @@ impl Policy {
                     self.default_for(Capability::Exec)
                 }
             };
-            let about = |rule: &&Rule| rule.is_about_program_of(&command, root);
+            let about = |rule: &&Rule| rule.is_about(&command, root);
             let found = self.decide(|rules| rules::for_command(rules.filter(about), &command), default);
             if strictest.as_ref().is_none_or(|now| found.decision > now.decision) {
                 strictest = Some(found);
@@ -312,7 +312,7 @@ impl Policy {
         let command = command_of(words, root);
         let grants = self.grants.lock();
         let rules = || self.options.rules.iter().chain(&grants.rules);
-        let rules = || rules().filter(|rule| rule.is_about_program_of(&command, root));
+        let rules = || rules().filter(|rule| rule.is_about(&command, root));
         let allowed = rules::for_command(rules().filter(|rule| !rule.tightens()), &command);
         let tightened = rules::for_command(rules().filter(|rule| rule.tightens()), &command);
         let enough = |rule: &Rule| {

@@ -366,3 +366,51 @@ async fn an_unwritable_audit_log_refuses_what_needs_a_row() {
     });
     run(&all, &fixture, "ls", &[]).await.0.unwrap_err();
 }
+
+#[test]
+fn a_rule_means_the_installed_program_without_acting_options() {
+    let fixture = Fixture::new(&[]);
+    let lines = [
+        "allow exec ls",
+        "allow exec git",
+        "allow exec sort",
+        "allow exec find",
+        "allow exec sed",
+        "allow exec cargo test",
+        "allow exec tar --to-command=cat",
+    ];
+    let policy = policy(&fixture, |it| it.rules = rules(&lines));
+    for line in [
+        "/bin/ls",
+        "ls -o",
+        "sort -n a",
+        "git log -p",
+        "time ls",
+        "git switch -c x",
+        "sed -n '/end/p; $p' a",
+        "sed -i 's/e/w/g' a",
+        "cargo test",
+        "tar --to-command=cat",
+    ] {
+        check(&policy, &fixture, line, Decision::Allow);
+    }
+    for line in [
+        "/proc/self/cwd/ls",
+        "/opt/x/ls",
+        "./ls",
+        "time -o a ls",
+        "env time -o a ls",
+        "git log --output=a",
+        "git log --outp a",
+        "git -c core.pager=x log",
+        "sort -oa b",
+        "sort --output a b",
+        "find . -fprintf a x",
+        "find sub -delete",
+        "cargo test --config x",
+        "sed '1e id' a",
+        "sed 's/a/id/e' a",
+    ] {
+        check(&policy, &fixture, line, Decision::Ask);
+    }
+}
