@@ -88,6 +88,19 @@ fn the_schema_is_a_schema_and_settings_have_origins() {
 }
 
 #[test]
+fn a_decision_of_the_policy_is_explained() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    std::fs::create_dir_all(sandbox.home().join("config")).unwrap();
+    std::fs::write(sandbox.home().join("config/config.toml"), "policy.rules = ['allow exec git']\n").unwrap();
+    let explained = sandbox.run(&["config", "why", "exec", "git push", "--json"]).expect(0);
+    let explained: Value = serde_json::from_str(&explained.stdout).unwrap();
+    assert_eq!(explained["decision"], "ask");
+    let levels: Vec<_> = explained["levels"].as_array().unwrap().iter().map(|it| &it["level"]).collect();
+    assert_eq!(levels, ["default", "rule", "trust"]);
+    sandbox.run(&["config", "why", "paint"]).expect(1);
+}
+
+#[test]
 fn a_session_can_be_shown() {
     let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
     sandbox.run(&["run", "say something that the planner cannot do", "--yes", "--model", "planner"]);

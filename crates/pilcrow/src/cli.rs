@@ -581,6 +581,13 @@ pub enum Config {
     },
     /// Print the JSON Schema of config.toml
     Schema,
+    /// Explain whether the agent may do something: every rule and default about it
+    Why {
+        /// read, write, exec, http or debug
+        capability: String,
+        /// Path relative to the project, command line, or host
+        argument: Option<String>,
+    },
 }
 
 /// Format of an exported session.

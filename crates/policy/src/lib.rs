@@ -21,7 +21,9 @@ pub use approver::{Answer, Approver, Choice, Chosen, Question, QuestionKind, Una
 pub use effects::{Effects, PlannedChange, Writes};
 pub use error_code::ErrorCode;
 pub use permit::{Permit, SpawnGrant};
-pub use policy::{Denied, ExecOptions, HostPermit, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
+pub use policy::{
+    Denied, ExecOptions, Explanation, HostPermit, Level, Mode, Policy, PolicyOptions, SpawnRequest, Verdict,
+};
 pub use rules::{Capability, Decision, Rule, RuleError};
 pub use sandbox::{Confinement, Network, SandboxMode, SandboxProfile};
 pub use secrets::{Pieces, Redactor, is_secret, is_secret_name, learn_passing_secret, learn_secret};

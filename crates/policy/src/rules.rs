@@ -33,7 +33,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Http, Self::Debug];
+    pub(crate) const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Http, Self::Debug];
 
     /// The name as rules spell it.
     pub fn name(self) -> &'static str {

@@ -1,5 +1,6 @@
-//! `pilcrow config`: settings and their origins.
+//! `pilcrow config`: settings and their origins, and the policy that follows from them.
 
+use host::project::Access;
 use host::session::profile_directory;
 use host::{Outcome, config};
 use paths::Homes;
@@ -30,5 +31,22 @@ pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::
 /// Prints the JSON Schema of `config.toml`.
 pub fn schema() -> anyhow::Result<Outcome> {
     output::line(&serde_json::to_string_pretty(config::schema())?);
+    Ok(Outcome::Done)
+}
+
+/// Prints what the policy decides about `argument`, and why.
+pub fn why(
+    capability: &str,
+    argument: Option<&str>,
+    args: &cli::Project,
+    as_json: bool,
+) -> anyhow::Result<Outcome> {
+    let project = open::open(args, Access::default())?;
+    let explanation = project.policy.explain(capability, argument).map_err(anyhow::Error::msg)?;
+    if as_json {
+        output::json(&explanation);
+    } else {
+        output::line(explanation.render().trim_end());
+    }
     Ok(Outcome::Done)
 }

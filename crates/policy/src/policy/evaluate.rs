@@ -32,6 +32,13 @@ pub(super) fn explain(rule: &Rule) -> Found {
     Found { decision: rule.decision, reason, answered: rule.source() == ANSWER }
 }
 
+/// Whether a rule applies to a path of this protection.
+///
+/// A rule that permits must spell the protected name.
+pub(super) fn applies(rule: &Rule, protection: Option<&Protection>) -> bool {
+    protection.is_none_or(|it| rule.decision == Decision::Deny || rule.spells(it.name.as_deref()))
+}
+
 impl Policy {
     /// The stricter of the decisions about a path as spelled and as resolved.
     pub(super) fn judge_path(&self, capability: Capability, path: &AbsPath) -> Judged {
@@ -48,10 +55,7 @@ impl Policy {
         let root = &self.options.root;
         let shown = self.shown(path);
         let protection = protection(path, root, &self.options.own);
-        let own = |rule: &&Rule| match &protection {
-            Some(it) => rule.decision == Decision::Deny || rule.spells(it.name.as_deref()),
-            None => true,
-        };
+        let own = |rule: &&Rule| applies(rule, protection.as_ref());
         let default = || match &protection {
             Some(protection) => self.protected_default(capability, protection, &shown),
             None => self.default_for(capability),

@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{By, Decided, Decision, Denied, Policy};
+use super::{By, Decided, Decision, Denied, Judged, Policy};
 use crate::rules::{self, ANSWER, Capability, PACKAGES, Rule};
 use crate::{Approver, Question, QuestionKind};
 
@@ -16,6 +16,13 @@ pub struct HostPermit {
 }
 
 impl Policy {
+    /// The decision about a connection to a host, without asking.
+    pub(super) fn judge_host(&self, host: &str, port: u16) -> Judged {
+        let default = || self.default_for(Capability::Http);
+        let found = self.decide(|rules| rules::for_host(rules, host, port), default);
+        self.trusted_only(Capability::Http, found)
+    }
+
     /// Permits a connection to a host; asks where the policy says so.
     ///
     /// An answer for a package registry is for all of them. The audit log has a row for each call.
@@ -30,11 +37,7 @@ impl Policy {
         cancel: &CancellationToken,
     ) -> Result<HostPermit, Denied> {
         let named = format!("{host}:{port}");
-        let judge = || {
-            let default = || self.default_for(Capability::Http);
-            let found = self.decide(|rules| rules::for_host(rules, host, port), default);
-            self.trusted_only(Capability::Http, found)
-        };
+        let judge = || self.judge_host(host, port);
         let first = judge();
         if first.decision == Decision::Allow {
             let (capability, decision, by) = (Capability::Http.name(), "allow", By::Policy);

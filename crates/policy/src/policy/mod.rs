@@ -19,6 +19,7 @@
 
 mod audit;
 mod evaluate;
+mod explain;
 mod hosts;
 mod prompt;
 mod protected;
@@ -35,6 +36,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::evaluate::Found;
+pub use self::explain::{Explanation, Level};
 pub use self::hosts::HostPermit;
 use self::prompt::{Asked, to_be_confirmed};
 use crate::grants::{Grants, Term};

@@ -31,8 +31,8 @@ pub(super) struct Line {
     pub judged: Judged,
     pub class: Option<Classified>,
     /// Warnings that the question shows.
-    notes: Vec<String>,
-    commands: Vec<Named>,
+    pub(super) notes: Vec<String>,
+    pub(super) commands: Vec<Named>,
 }
 
 /// The command line that `command` passes to a shell.
@@ -327,7 +327,7 @@ fn describe(finding: &Finding) -> String {
     format!("{} ({}): {}", finding.class, finding.tier.name(), finding.why)
 }
 
-fn command_of(words: &[String], root: &AbsPath) -> CommandLine {
+pub(super) fn command_of(words: &[String], root: &AbsPath) -> CommandLine {
     let program = words.first().map(String::as_str).unwrap_or_default();
     let args = words.get(1..).unwrap_or_default().to_vec();
     CommandLine { program: program.into(), args, env: Vec::new(), cwd: root.clone() }

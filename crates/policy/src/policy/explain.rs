@@ -1,0 +1,246 @@
+//! Explains a decision: what each level of the policy says, in the order in which they apply.
+
+use paths::AbsPath;
+use serde::Serialize;
+
+use super::evaluate::{applies, explain};
+use super::shell_command::command_of;
+use super::{Decision, Found, Judged, Policy};
+use crate::policy::protected::protection;
+use crate::rules::{self, Capability, Rule};
+
+/// A decision and what led to it.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    pub decision: &'static str,
+    /// The deciding rule or default, as a message.
+    pub reason: String,
+    pub levels: Vec<Level>,
+}
+
+/// One level of the policy; of several lines about one level, the strictest counts.
+#[derive(Debug, Serialize)]
+pub struct Level {
+    /// `rule`, `default`, `effect`, `project rule` or `trust`.
+    pub level: &'static str,
+    /// `None` if the level decides nothing.
+    pub decision: Option<&'static str>,
+    pub detail: String,
+}
+
+impl Explanation {
+    /// Renders the explanation as lines of text.
+    pub fn render(&self) -> String {
+        let mut text = format!("{}: {}\n", self.decision, self.reason);
+        for Level { level, decision, detail } in &self.levels {
+            text.push_str(&format!("  {level:<13} {:<6} {detail}\n", decision.unwrap_or("-")));
+        }
+        text
+    }
+}
+
+impl Policy {
+    /// Explains the decision about `argument`.
+    ///
+    /// It is a path, a command line, `HOST` or `HOST:PORT`. Without an argument, the decision is about the whole capability. Asks nothing and writes nothing.
+    ///
+    /// # Errors
+    /// A message if the capability is unknown or the argument is not of its kind.
+    pub fn explain(&self, capability: &str, argument: Option<&str>) -> Result<Explanation, String> {
+        let known = Capability::ALL.into_iter().find(|it| it.name() == capability);
+        let Some(capability) = known else {
+            let names = Capability::ALL.map(Capability::name).join(", ");
+            return Err(format!("there is no capability `{capability}`; use one of {names}"));
+        };
+        let root = &self.options.root;
+        Ok(match (capability, argument) {
+            (Capability::Read | Capability::Write, Some(path)) => {
+                let path = root.join(path);
+                let levels = self.levels(capability, Some(&path), &|rules| {
+                    rules::for_path(rules, capability, &path, root)
+                });
+                conclude(self.judge_path(capability, &path), levels)
+            }
+            (Capability::Exec, Some(line)) => self.explain_line(line),
+            (Capability::Http, Some(host)) => {
+                let (host, port) = match host.rsplit_once(':') {
+                    Some((host, port)) => {
+                        (host, port.parse().map_err(|_| format!("{port:?} is not a port"))?)
+                    }
+                    None => (host, 443),
+                };
+                let levels = self.levels(capability, None, &|rules| rules::for_host(rules, host, port));
+                conclude(self.judge_host(host, port), levels)
+            }
+            (Capability::Debug, Some(_)) => return Err("a decision about debug has no argument".to_owned()),
+            (_, None) => {
+                let levels = self.levels(capability, None, &|rules| rules::for_all(rules, capability));
+                conclude(self.judge_all(capability), levels)
+            }
+        })
+    }
+
+    /// The levels of a subject, from the default to trust.
+    fn levels(
+        &self,
+        capability: Capability,
+        path: Option<&AbsPath>,
+        look: &dyn for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
+    ) -> Vec<Level> {
+        let protection = path.and_then(|path| protection(path, &self.options.root, &self.options.own));
+        let (decision, reason) = match (&protection, path) {
+            (Some(protection), Some(path)) => {
+                self.protected_default(capability, protection, &self.shown(path))
+            }
+            _ => self.default_for(capability),
+        };
+        let mut levels = vec![Level { level: "default", decision: Some(decision.name()), detail: reason }];
+        self.add_rules(&mut levels, "", &|rules| {
+            look(&mut rules.filter(|rule| applies(rule, protection.as_ref())))
+        });
+        levels.push(self.trust_level(capability));
+        levels
+    }
+
+    fn add_rules(
+        &self,
+        levels: &mut Vec<Level>,
+        subject: &str,
+        look: &dyn for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
+    ) {
+        let grants = self.grants.lock();
+        for (level, tightens) in [("rule", false), ("project rule", true)] {
+            let mut rules = self.options.rules.iter().chain(&grants.rules);
+            let found = look(&mut rules.by_ref().filter(|rule| rule.tightens() == tightens));
+            let (decision, detail) = match found.map(explain) {
+                Some(Found { decision, reason, .. }) => (Some(decision.name()), reason),
+                None if tightens => continue,
+                None => (None, "no rule matches".to_owned()),
+            };
+            let detail = if subject.is_empty() { detail } else { format!("{subject}: {detail}") };
+            levels.push(Level { level, decision, detail });
+        }
+    }
+
+    fn explain_line(&self, text: &str) -> Explanation {
+        let root = &self.options.root;
+        let line = self.judge_line(text);
+        let (decision, reason) = self.default_for(Capability::Exec);
+        let mut levels = vec![Level { level: "default", decision: Some(decision.name()), detail: reason }];
+        for words in line.commands.iter().map(|named| &named.words).filter(|words| !words.is_empty()) {
+            let command = command_of(words, root);
+            self.add_rules(&mut levels, &format!("`{}`", words.join(" ")), &|rules| {
+                rules::for_command(rules.filter(|rule| rule.is_about(&command, root)), &command)
+            });
+        }
+        let effects =
+            line.notes.iter().map(|note| Level { level: "effect", decision: None, detail: note.clone() });
+        levels.extend(effects);
+        levels.push(self.trust_level(Capability::Exec));
+        conclude(line.judged, levels)
+    }
+
+    fn trust_level(&self, capability: Capability) -> Level {
+        let root = &self.options.root;
+        let (decision, detail) = match (self.is_trusted(), capability) {
+            (true, _) => (None, format!("{root} is trusted")),
+            (false, Capability::Read) => (None, format!("{root} is not trusted; reading needs no trust")),
+            (false, _) => (Some(Decision::Ask.name()), format!("{root} is not trusted")),
+        };
+        Level { level: "trust", decision, detail }
+    }
+}
+
+fn conclude(judged: Judged, levels: Vec<Level>) -> Explanation {
+    Explanation { decision: judged.decision.name(), reason: judged.reason, levels }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::tests::{Fixture, policy, rules, untrusted};
+
+    #[test]
+    fn each_level_is_shown() {
+        let fixture = Fixture::new(&[(".env", ""), ("src/a.rs", "")]);
+        let policy = policy(&fixture, |options| {
+            options.rules = rules(&["allow write src/**", "allow exec git", "deny http *.example.org"]);
+            let project = rules(&["deny exec git push", "ask write src/a.rs"]);
+            options.rules.extend(project.into_iter().map(crate::Rule::tightening));
+        });
+        let explain = |capability, argument| match policy.explain(capability, argument) {
+            Ok(explanation) => explanation.render(),
+            Err(message) => format!("{message}\n"),
+        };
+        let cases = [
+            ("write", Some("src/a.rs")),
+            ("write", Some(".env")),
+            ("read", Some("src/../src/a.rs")),
+            ("exec", Some("git push && rm -rf /")),
+            ("exec", Some("git status | sort")),
+            ("http", Some("a.example.org:80")),
+            ("http", Some("pypi.org")),
+            ("http", Some("pypi.org:x")),
+            ("debug", None),
+            ("debug", Some("x")),
+            ("paint", None),
+        ];
+        let mut text: String = cases.map(|(capability, argument)| explain(capability, argument)).concat();
+        let other = Fixture::new(&[]);
+        for capability in ["read", "write"] {
+            let explanation = untrusted(&other, |_| {}).explain(capability, Some("a")).unwrap();
+            text.push_str(&other.without_base(&explanation.render()));
+        }
+        expect![[r#"
+            ask: write: the rule `ask write src/a.rs` (config.toml:1)
+              default       ask    write: no rule matches, so the user is asked
+              rule          allow  write: the rule `allow write src/**` (config.toml:1)
+              project rule  ask    write: the rule `ask write src/a.rs` (config.toml:1)
+              trust         -      <base>/root is trusted
+            ask: write: .env is protected (environment secrets); to permit it, add the rule `allow write ./.env`
+              default       ask    write: .env is protected (environment secrets); to permit it, add the rule `allow write ./.env`
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            allow: read: allowed in the workspace
+              default       allow  read: allowed in the workspace
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            deny: exec: the rule `deny exec git push` (config.toml:1)
+              default       ask    exec: every command needs approval
+              rule          allow  `git push`: exec: the rule `allow exec git` (config.toml:1)
+              project rule  deny   `git push`: exec: the rule `deny exec git push` (config.toml:1)
+              rule          -      `rm -rf /`: no rule matches
+              effect        -      recursive delete (critical): `rm -rf /`: deletes the root of the file system
+              trust         -      <base>/root is trusted
+            ask: exec: every command needs approval
+              default       ask    exec: every command needs approval
+              rule          allow  `git status`: exec: the rule `allow exec git` (config.toml:1)
+              rule          -      `sort`: no rule matches
+              trust         -      <base>/root is trusted
+            deny: http: the rule `deny http *.example.org` (config.toml:1)
+              default       ask    http: no rule matches, so the user is asked
+              rule          deny   http: the rule `deny http *.example.org` (config.toml:1)
+              trust         -      <base>/root is trusted
+            ask: http: no rule matches, so the user is asked
+              default       ask    http: no rule matches, so the user is asked
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            "x" is not a port
+            ask: debug: no rule matches, so the user is asked
+              default       ask    debug: no rule matches, so the user is asked
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            a decision about debug has no argument
+            there is no capability `paint`; use one of read, write, exec, http, debug
+            allow: read: allowed in the workspace
+              default       allow  read: allowed in the workspace
+              rule          -      no rule matches
+              trust         -      <base>/root is not trusted; reading needs no trust
+            ask: write: <base>/root is not trusted
+              default       ask    write: no rule matches, so the user is asked
+              rule          -      no rule matches
+              trust         ask    <base>/root is not trusted
+        "#]].assert_eq(&fixture.without_base(&text));
+    }
+}
