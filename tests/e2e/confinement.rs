@@ -241,9 +241,11 @@ fn usual_work_succeeds_in_a_sandbox() {
             python3 -c 'import subprocess, multiprocessing as m; l = m.Lock(); print(subprocess.check_output([\"echo\", \"child\"]))'\n\
             seq 1000 | sort -n | tail -1; cat <(echo substituted); echo here > /dev/null\n\
             mkdir -p a/b c; echo x > a/b/f; mv a/b c/; ln c/b/f hard; cat c/b/f; t=$(mktemp); rm $t\n\
-            sleep 0.01 & wait; test $(ls ~ | wc -l) = 0";
+            sleep 0.01 & wait; test $(ls ~ | wc -l) = 0\n\
+            echo 'require(\"node:test\")(\"a\", () => {})' > a.test.js; node --test >/dev/null; echo $?\n\
+            echo 'import unittest; unittest.main()' > test.py; python3 test.py 2>/dev/null; echo $?";
         let ran = confined(&sandbox, level, &profile, &["bash", "-c", script]);
-        assert_eq!(ran.all(), "first\nbuilt\nb'child\\n'\n1000\nsubstituted\nx\n", "{level}");
+        assert_eq!(ran.all(), "first\nbuilt\nb'child\\n'\n1000\nsubstituted\nx\n0\n0\n", "{level}");
         ran.expect(0);
     }
 }
@@ -306,6 +308,37 @@ fn commands_reach_the_hosts_that_rules_name() {
             assert_eq!(hosts, [&format!("127.0.0.3:{port}"), "169.254.169.254:80", "example.org:443"]);
         }
     }
+}
+
+#[test]
+fn packages_are_installed_through_the_proxy() {
+    let sandbox = Sandbox::with(&[("package.json", r#"{"name": "a", "version": "1.0.0"}"#)]);
+    let mut server = std::process::Command::new("python3");
+    sandbox.prepare(&mut server);
+    server.args(["-c", include_str!("registry.py")]);
+    let mut server = server.spawn().unwrap();
+    let mut port = String::new();
+    std::io::BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let url = format!("http://127.0.0.2:{}", port.trim());
+    std::fs::create_dir_all(sandbox.home().join("config")).unwrap();
+    let rules = format!("policy.rules = ['allow http 127.0.0.2:{}']\n", port.trim());
+    std::fs::write(sandbox.home().join("config/config.toml"), rules).unwrap();
+    let pip = "pip install -q --disable-pip-version-check --no-cache-dir --root-user-action ignore --target";
+    let npm = format!("--silent --no-audit --no-fund --cache /tmp/$$ --registry {url}");
+    let line = format!(
+        "{pip} packages --trusted-host 127.0.0.2 --index-url {url}/simple tiny\n\
+         PYTHONPATH=packages python3 -c 'import tiny; print(tiny.answer)'\n\
+         npm install {npm} tiny && rm -r node_modules && npm ci {npm}; node -p 'require(\"tiny\")'; rm -r /tmp/$$"
+    );
+    let by_bwrap = sandbox.tool("bash", &json!({ "command": line })).value;
+    for answer in [by_bwrap, bash_without_bwrap(&sandbox, &line)] {
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        let output = text.split("exit status").next().unwrap();
+        let lines: Vec<&str> = output.lines().filter(|line| line.parse::<u32>().is_ok()).collect();
+        assert_eq!(lines, ["42", "42"], "{answer:#}");
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]
