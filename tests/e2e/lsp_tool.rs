@@ -213,7 +213,7 @@ fn an_undeclared_name_is_not_found() {
     check_output(
         &ask("vast"),
         &expect![
-            "no other file of <sandbox>/the project contains the word `vast`; big.py is too large for this search, name it as the `file` if it is declared there"
+            "no other file of <sandbox>/the project contains the word `vast`; big.py is too large for this search: name it as `file` if it declares the symbol"
         ],
     );
 }

@@ -1029,7 +1029,7 @@ fn a_one_shot_rename_in_rust_is_compiled() {
         exit status Some(1)
         rename area to surface: 1 place in 1 file (rust-analyzer)
           src/lib.rs: 1
-        note: rust-analyzer knows no definition for these, which may be it: src/lib.rs:9
+        note: rust-analyzer knows no definition for these, which may be uses of it: src/lib.rs:9
         3 other occurrences of `area` left unchanged (comments, strings, other symbols).
           in changed files: src/lib.rs:7, src/lib.rs:9, src/lib.rs:14
         introduced: 1 error, 0 warnings

@@ -25,7 +25,7 @@ pub struct EditorDefinition {
     clients: Vec<String>,
     /// Whether the text edits of all documents go in one request.
     pub one_request: bool,
-    /// Whether an edit has a label.
+    /// Whether an edit is sent with a label.
     #[serde(default = "yes")]
     pub labels: bool,
     #[serde(default)]

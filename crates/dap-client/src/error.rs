@@ -54,7 +54,7 @@ pub enum DapError {
     #[error("{adapter} did not answer `{command}` within {}; it answers others, so try again", rounded(*after))]
     Timeout { adapter: String, command: String, after: Duration },
     /// The adapter answers nothing any more.
-    #[error("{adapter} answers nothing since `{command}`, {} ago; `restart` or `terminate` it", rounded(*after))]
+    #[error("{adapter} has answered nothing since `{command}`, {} ago; `restart` or `terminate` it", rounded(*after))]
     Unresponsive { adapter: String, command: String, after: Duration },
     /// No program or adapter answered at the given address.
     #[error("{adapter}: cannot connect to {address} ({why}); start it there or correct the address")]

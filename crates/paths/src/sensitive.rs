@@ -121,7 +121,7 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Beginnings of [`Kind::prefixes`] without secrets, meant to be committed.
+/// Exceptions to [`Kind::prefixes`]: files without secrets, meant to be committed.
 const TEMPLATES: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
 
 /// Reason why the name of `path` is sensitive, and the component that makes it so.

@@ -16,7 +16,7 @@ use crate::output;
 /// Form of results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people at a terminal, plain lines otherwise
+    /// For a user at a terminal, plain lines otherwise
     #[default]
     Auto,
     /// Plain `path:line:column: text` lines

@@ -43,7 +43,7 @@ const NAMES: &[&str] = &[
     "ZDOTDIR",
 ];
 
-/// Beginnings of the names of such variables.
+/// Prefixes of the names of such variables.
 const STARTS: &[&str] = &[
     "BASH_",
     "BASHOPTS",
@@ -103,7 +103,7 @@ pub(super) fn of_assignment(name: &str, value: &str) -> Option<String> {
     of_variable(name).filter(|_| !is_harmless(name, value)).or_else(|| of_expression(value))
 }
 
-/// Beginnings of options of compilers that run nothing.
+/// Prefixes of compiler options that run nothing.
 const FLAGS: &[&str] = &[
     "-D",
     "-F",

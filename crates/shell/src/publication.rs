@@ -163,7 +163,7 @@ fn names_program(setting: &str) -> bool {
     setting.contains('.') && ends.iter().any(|end| setting.ends_with(end))
 }
 
-/// Checks for the deletion of what other machines hold.
+/// Checks for commands that delete databases and remote resources.
 pub(super) fn remote_destruction(cx: &CheckContext<'_>, report: Report<'_>) {
     for command in &cx.script.commands {
         let Some((name, rest)) = subcommand(command, VALUED) else { continue };
@@ -198,7 +198,7 @@ pub(super) fn remote_destruction(cx: &CheckContext<'_>, report: Report<'_>) {
             _ => false,
         };
         if destroys && !has(command.args(), &["--dry-run", "--dry-run=client", "--help", "-h"]) {
-            report(Hit::of(command, "deletes data or machines of others"));
+            report(Hit::of(command, "deletes a database or remote resources"));
         }
     }
 }

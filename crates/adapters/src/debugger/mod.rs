@@ -191,7 +191,7 @@ pub struct Quirks {
     pub logpoints_write_to_program: bool,
     /// Prefix that makes the adapter complete an expression rather than a command.
     pub completion_prefix: Option<String>,
-    /// Beginnings of names of sockets that it leaves.
+    /// Prefixes of the names of sockets that it leaves behind.
     ///
     /// They are in the temporary directory; `${pid}` is its process id.
     pub leftover_sockets: Vec<String>,

@@ -386,7 +386,7 @@ pub struct DiagnosticsRule {
     pub inferred_codes: Vec<String>,
     /// Endings of messages that are not part of the problem and come and go.
     pub message_suffixes: Vec<String>,
-    /// Codes, or beginnings of messages, for a file that belongs to no project.
+    /// Codes, or prefixes of messages, for a file that belongs to no project.
     ///
     /// The server then checks nothing else in it.
     pub outside_project_codes: Vec<String>,
@@ -416,7 +416,7 @@ pub struct CheckRule {
     pub method: String,
     #[serde(default = "empty")]
     pub params: Value,
-    /// Beginning of the progress tokens of that check.
+    /// Prefix of the progress tokens of that check.
     pub progress: String,
     /// Time after the end of the check in which the server may still publish, in ms.
     #[serde(default)]

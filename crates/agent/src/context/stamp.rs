@@ -23,7 +23,7 @@ struct Stamp {
     inode: (u64, u64),
     size: u64,
     times: (i128, i128),
-    /// Whether the file changed just before, so that another change may be invisible.
+    /// Whether the file changed so recently that the next change may not show.
     fresh: bool,
 }
 

@@ -69,7 +69,7 @@ impl SharedSettings {
         change(&mut self.lock())
     }
 
-    /// Replaces the tools; the model keeps knowing those that remain.
+    /// Replaces the tools; the model still knows those that remain.
     pub(crate) fn set_tools(&self, registry: Arc<Registry>) {
         let new = if self.searches.load(Ordering::Relaxed) {
             Toolset::searchable(registry)

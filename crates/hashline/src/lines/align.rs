@@ -1,8 +1,8 @@
 //! Alignment of the lines of two texts, as far as the texts prove it.
 //!
-//! A diff picks one of the cheapest edit scripts that turn one text into the other. Where lines have twins
+//! A diff picks one of the shortest edit scripts that turn one text into the other. Where lines have twins
 //! there are several such scripts, and they disagree. So none is picked: a line has a place only if *every*
-//! cheapest script keeps it, all at the same place. The scripts are found with the furthest-reaching paths of
+//! shortest script keeps it, all at the same place. The scripts are found with the furthest-reaching paths of
 //! Myers' algorithm from both ends (E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", 1986).
 //! Work is bounded by a multiple of the number of lines; texts too different for that are cut at lines that
 //! occur once in each and keep their order in every longest common sequence of such lines. A line that cannot
@@ -22,9 +22,9 @@ use crate::Lines;
 /// The fate of a line of the old text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Every cheapest script keeps it, as this line of the new text.
+    /// Every shortest script keeps it, as this line of the new text.
     At(usize),
-    /// No cheapest script keeps it.
+    /// No shortest script keeps it.
     Gone,
     /// The scripts disagree, or deciding would take too much work.
     Unsure,
@@ -213,10 +213,10 @@ fn hashes(lines: &Lines, unindented: bool) -> Vec<u64> {
     (1..=lines.count()).map(|line| xxh3_64(bytes(line))).collect()
 }
 
-/// The cheapest scripts from both ends.
+/// The shortest scripts from both ends.
 #[derive(Debug)]
 struct Passes {
-    /// Lines removed and added by a cheapest script.
+    /// Lines removed and added by a shortest script.
     cost: usize,
     forward: Reach,
     backward: Reach,
@@ -369,7 +369,7 @@ impl Reach {
         None
     }
 
-    /// The cheapest cost to a point; `None` if it exceeds the whole script's.
+    /// The shortest cost to a point; `None` if it exceeds the whole script's.
     fn cost(&self, row: usize, column: usize) -> Option<usize> {
         let diagonal = column as isize - row as isize;
         let least = diagonal.unsigned_abs();
@@ -518,7 +518,7 @@ mod tests {
         }
 
         #[test]
-        fn fates_agree_with_every_cheapest_script(
+        fn fates_agree_with_every_shortest_script(
             old in prop::collection::vec(0u64..3, 0..12),
             new in prop::collection::vec(0u64..3, 0..12),
         ) {

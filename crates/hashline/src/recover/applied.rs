@@ -2,7 +2,7 @@
 //!
 //! This concerns hunks without a place. The text that the hunks would have made is compared with the current
 //! text:
-//! if a hunk's rows are there, between the same neighbours, and no cheapest script keeps any of the lines to
+//! if a hunk's rows are there, between the same neighbours, and no shortest script keeps any of the lines to
 //! replace, nothing is left to do. A line that merely moved is missing in the comparison but not in the text:
 //! it is still to be changed.
 

@@ -2,7 +2,7 @@
 //!
 //! It merges the text the hunks were written for, that text with them, and the current text. It is looser
 //! than remap in one point only: lines that have twins may have changes on one side, if enough lines on the
-//! other stayed. A hunk has a place here if two independent comparisons of the texts (every cheapest script,
+//! other stayed. A hunk has a place here if two independent comparisons of the texts (every shortest script,
 //! and a histogram diff) put its lines at the same place and none of its lines changed. Changes that meet on
 //! a line are a conflict, not a merge.
 

@@ -211,7 +211,7 @@ fn mapped(
 /// The first anchor whose number means different lines in two versions.
 ///
 /// The session's own edits decide if they lead from one to the other, else the lines that every
-/// cheapest script keeps.
+/// shortest script keeps.
 fn differing<'a>(
     history: &History,
     a: (u64, &Snapshot),
@@ -232,7 +232,7 @@ fn differing<'a>(
         return None;
     }
     let mut remap = Remap::new(old, new);
-    // If the cheapest scripts disagree, a twin of the line may now have its number.
+    // If the shortest scripts disagree, a twin of the line may now have its number.
     anchors.iter().find(|anchor| remap.fate((anchor.line, anchor.line), anchor.line) != Fate::At(anchor.line))
 }
 

@@ -86,7 +86,7 @@ fn with_subject(text: &str, file: &str, focus: &Focus) -> String {
         Focus::Comment { line } => {
             // The comment is hidden, so the line after it has its number.
             prompt.push_str(&format!(
-                "\n\n(This stood in a comment of {file}, above line {} of the file as it is without that comment. \
+                "\n\n(This was in a comment of {file}, above line {} of the file as it is without that comment. \
                  It is about the code there.)",
                 line + 1
             ));

@@ -78,7 +78,7 @@ pub struct PoolLimits {
 }
 
 impl Default for PoolLimits {
-    /// The environment's programs, 10 minutes, 4 servers, 2 GiB, 60 seconds.
+    /// Returns the limits of the default settings, and the environment's `PATH`.
     fn default() -> Self {
         Self {
             search: SearchPath::from_env(),

@@ -133,7 +133,7 @@ impl SlotState {
     }
 }
 
-/// A server in use: while this lives, it is not stopped for room or idleness.
+/// Marks a server as used: while this lives, the pool does not stop it.
 pub(crate) struct InUse(Arc<Server>);
 
 impl InUse {

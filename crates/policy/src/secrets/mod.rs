@@ -105,7 +105,7 @@ const LONGEST_KEY: usize = 8 << 10;
 const LONGEST_PRIVATE_KEY: usize = 16 << 10;
 const LONGEST_AUTHORITY: usize = 4 << 10;
 
-/// Keys with a known beginning: name, beginning, minimum number of characters.
+/// Keys with a known prefix: name, prefix, minimum number of characters.
 ///
 /// The characters that follow are `[A-Za-z0-9_-.]`.
 const KEYS: &[(&str, &str, usize)] = &[

@@ -1,4 +1,4 @@
-//! The filter of system calls: denied are those that lead out of the sandbox.
+//! The filter of system calls: it denies those that lead out of the sandbox.
 //!
 //! A denied call fails with EPERM.
 

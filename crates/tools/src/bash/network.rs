@@ -56,7 +56,7 @@ impl HostGate for CommandHosts {
             let decide = async || {
                 let permit = self.requester.permit_host(host, port, &self.cancel).await;
                 let (level, what) =
-                    if permit.is_ok() { ("info", "connects") } else { ("warning", "is denied to connect") };
+                    if permit.is_ok() { ("info", "connects") } else { ("warning", "may not connect") };
                 let text = format!("a command {what} to {named}");
                 self.events.report(Event::Notice { level: level.to_owned(), text }).await;
                 permit.map_err(|denied| denied.reason)

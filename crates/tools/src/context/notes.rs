@@ -37,7 +37,7 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
             format!("{server} is still loading: {detail}")
         }
         ServerNote::ReadingAgain { server } => {
-            format!("{server}: files were created or deleted, and it is still reading its projects again")
+            format!("{server}: files were created or deleted, and it is still reloading its projects")
         }
         ServerNote::DeletionUnnoticed { server, path } => {
             format!(
@@ -299,7 +299,7 @@ fn overrides_not_renamed(context: &ToolContext, set: &OverrideSet) -> String {
         let partly = if uses_missing(set) { " (not all uses are known)" } else { "" };
         let name = &set.name;
         let lost = match set.bases.is_empty() {
-            true => "a call of it no longer reaches what overrides it".to_owned(),
+            true => "a call of it no longer reaches its overrides".to_owned(),
             false => format!("a call through the `{name}` that it overrides no longer reaches it"),
         };
         let related = related.join("; ");
@@ -336,7 +336,7 @@ fn unknown_relations(context: &ToolContext, set: &OverrideSet) -> Vec<String> {
     let (mut texts, server, name) = (Vec::new(), &set.server, &set.name);
     if !set.undefined.is_empty() {
         let places = places(context, &set.undefined.iter().collect::<Vec<_>>());
-        texts.push(format!("{server} knows no definition for these, which may be it: {places}"));
+        texts.push(format!("{server} knows no definition for these, which may be uses of it: {places}"));
     }
     if let Some(Unresolved { file, error, resolved, count }) = &set.unresolved {
         let reason = match error {

@@ -231,7 +231,7 @@ impl Debug {
                     &session.adapter,
                 ),
                 other if session.is_unresponsive() => {
-                    format!("{}, but its adapter answers nothing", other.name())
+                    format!("{}, but its adapter does not answer", other.name())
                 }
                 other => other.name().to_owned(),
             };

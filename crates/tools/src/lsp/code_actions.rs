@@ -122,7 +122,7 @@ async fn move_symbol(
         found.map(|action| (*action).clone()).ok_or_else(|| {
             let message = match (moves.is_empty(), &to) {
                 (true, _) => {
-                    format!("{server} offers no move of `{symbol}`; move it with `edit`, its uses with it")
+                    format!("{server} offers no move of `{symbol}`; move it and its uses with `edit`")
                 }
                 (false, Some(_)) => format!(
                     "{server} moves `{symbol}` only to a file that it chooses; omit `to`, then `rename_file`"

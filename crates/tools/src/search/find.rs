@@ -49,7 +49,7 @@ impl BuiltIn for Find {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         if args.limit == Some(0) || args.pattern.is_empty() {
-            return Err(Failure::invalid("`pattern` names something and `limit` counts from 1"));
+            return Err(Failure::invalid("`pattern` must not be empty, and `limit` counts from 1"));
         }
         let context = &*self.context;
         let pattern = NamePattern::parse(&args.pattern)?;

@@ -399,10 +399,10 @@ async fn peek_around(
     let cut = match &holding.too_large {
         Some(path) => {
             let path = context.display_path(path);
-            format!("; {path} is too large for this search, name it as the `file` if it is declared there")
+            format!("; {path} is too large for this search: name it as `file` if it declares the symbol")
         }
         None if holding.cut || declaring.len() > asked + unknown => {
-            "; not every file was searched, name the `file`".to_owned()
+            "; not every file was searched: name the `file`".to_owned()
         }
         None => String::new(),
     };

@@ -104,7 +104,7 @@ impl Baseline {
         Self::take_warm(context, plan, cx, Self::budget(context, cx)).await
     }
 
-    /// The time for all that is done before an edit is made.
+    /// The time limit of all work before an edit.
     fn budget(context: &ToolContext, cx: &ToolCx) -> RequestCx {
         let settings = context.settings();
         let budget = match settings.verify {

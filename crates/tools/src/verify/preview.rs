@@ -24,7 +24,7 @@ const MAX_NAMED: usize = 5;
 /// Maximum number of characters of each problem.
 const MAX_CHARACTERS: usize = 300;
 
-/// When an edit is verified.
+/// The time at which an edit is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
     /// After the edit is made.

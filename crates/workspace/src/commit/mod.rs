@@ -57,7 +57,7 @@ pub enum CommitError {
     /// Part of the commit could not be reverted.
     #[error("not everything could be reverted; check these files: {}", details.join("; "))]
     PartlyReverted {
-        /// One line for each file that was not reverted.
+        /// The state of each file, with the reason; one was not reverted.
         details: Vec<String>,
     },
     /// A file cannot be read.

@@ -32,7 +32,7 @@ pub struct Toolset {
 
 #[derive(Default)]
 struct ActiveTools {
-    /// Registry indices, in the order in which the model got to know the tools.
+    /// Registry indices, in the order in which the model learned of the tools.
     order: Vec<usize>,
     /// Number of tools of `order` that the session file records.
     noted: usize,
