@@ -14,8 +14,7 @@
 //! 1. A text that is shown is recorded in a [`SnapshotStore`] and gets a [`Tag`]; lines are shown
 //!    with their number and a two-letter [`LineCheck`], in the form of a [`View`].
 //! 2. [`Patch::parse`] parses the edit, in any of three [`Dialect`]s. Small slips of form are repaired,
-//!    each with a [`Note`] ([`TOLERATED`] lists them); forms that could become wrong content are not
-//!    ([`REFUSED`]).
+//!    each with a [`Note`] (the README lists them); forms that could become wrong content are not.
 //! 3. [`plan()`] checks tag, numbers, checks, overlap and that the lines were shown, maps them to the
 //!    current text ([`Recovery`] says how), and returns a [`Plan`] or a [`Refusal`].
 //! 4. The caller writes the files, and [`outcome`] records the text read back and reports the changes.
@@ -262,7 +261,6 @@ pub use lines::check::{LineCheck, NotACheck};
 pub use lines::remap::lines_now;
 pub use parse::Parser;
 pub use parse::error::{ParseError, ParseErrorKind};
-pub use parse::tolerance::{REFUSED, TOLERATED, Tolerance};
 pub use plan::outcome::{Outcome, outcome, outcome_within};
 pub use plan::{Plan, SectionPlan, plan};
 pub use recover::recovery::{Recovery, Strategy};

@@ -1,8 +1,7 @@
 //! Parser from a model's text to a [`Patch`], line by line and in chunks.
 //!
-//! It recognizes the dialect by the first line and accepts the forms of
-//! [`TOLERATED`](crate::TOLERATED), each with a note. It refuses every ambiguous form, and never
-//! reads a file.
+//! It recognizes the dialect by the first line and accepts some forms that are not taught, each with
+//! a note. It refuses every ambiguous form, and never reads a file.
 
 pub(crate) mod arrow;
 pub(crate) mod display_markup;
@@ -10,14 +9,19 @@ mod draft;
 pub(crate) mod error;
 pub(crate) mod json;
 mod operation;
-pub(crate) mod tolerance;
 
 use crate::format::patch::{FileOp, Op, Patch};
 use crate::parse::draft::{Draft, OpenKind};
 use crate::parse::error::{ParseErrorKind as Kind, excerpt};
 use crate::parse::operation::Verb;
-use crate::parse::tolerance::ENVELOPES;
 use crate::{Dialect, Note, NoteKind, ParseError, Tag};
+
+/// First lines that open an envelope, with the line that may close it.
+const ENVELOPES: &[(&str, &str, NoteKind)] = &[
+    ("```", "```", NoteKind::Fence),
+    ("~~~", "~~~", NoteKind::Fence),
+    ("*** Begin Patch", "*** End Patch", NoteKind::Envelope),
+];
 
 impl Patch {
     /// Parses a whole patch in any dialect. The notes name the repairs.

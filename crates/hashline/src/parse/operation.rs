@@ -2,8 +2,12 @@
 
 use crate::format::patch::{Anchor, Span, Target, normal_path};
 use crate::parse::error::{ParseErrorKind as Kind, excerpt};
-use crate::parse::tolerance::SEPARATORS;
 use crate::{LineCheck, NoteKind};
+
+/// Separators of a range, tried in this order; all are inclusive.
+///
+/// All but a dialect's own (the first, in the canonical one) leave a note.
+const SEPARATORS: &[&str] = &["..=", "..", ".=", "-", "to "];
 
 /// A parsed operation line, with the repairs it needed.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use expect_test::expect;
 use hashline::{
-    Anchor, Dialect, FileOp, Op, ParseErrorKind, Parser, Patch, REFUSED, Span, TOLERATED, Target, View,
-    edit_description,
+    Anchor, Dialect, FileOp, Op, ParseErrorKind, Parser, Patch, Span, Target, View, edit_description,
 };
+
+use crate::tolerance::{REFUSED, TOLERATED};
 
 fn anchor(line: usize, check: &str) -> Anchor {
     Anchor { line, check: (!check.is_empty()).then(|| check.parse().unwrap()) }

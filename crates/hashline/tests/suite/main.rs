@@ -17,5 +17,6 @@ mod scenarios;
 mod session;
 mod showing;
 mod simulation;
+mod tolerance;
 mod twins;
 mod versions;

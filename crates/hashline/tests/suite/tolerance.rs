@@ -1,26 +1,13 @@
-//! Forms that models write instead of the taught one, as data.
+//! Forms that models write instead of the taught one: those that parse with a note, and those refused.
 //!
-//! Each repair adds a note. A form that could become wrong file content does not belong in the
-//! first table.
+//! A form that could become wrong file content does not belong in the first table.
 
-use crate::{Dialect, NoteKind};
-
-/// Separators of a range, tried in this order; all are inclusive.
-///
-/// All but a dialect's own (the first, in the canonical one) leave a note.
-pub(crate) const SEPARATORS: &[&str] = &["..=", "..", ".=", "-", "to "];
-
-/// First lines that open an envelope, with the line that may close it.
-pub(crate) const ENVELOPES: &[(&str, &str, NoteKind)] = &[
-    ("```", "```", NoteKind::Fence),
-    ("~~~", "~~~", NoteKind::Fence),
-    ("*** Begin Patch", "*** End Patch", NoteKind::Envelope),
-];
+use hashline::{Dialect, NoteKind};
 
 /// A form that is accepted although it is not taught.
 #[derive(Debug, Clone, Copy)]
 pub struct Tolerance {
-    /// Title in the manuals and in test failures.
+    /// Title in the manual and in test failures.
     pub name: &'static str,
     /// The dialect in which it occurs.
     pub dialect: Dialect,
