@@ -218,7 +218,7 @@ impl<'a> Finder<'a> {
         self.is_transparent(node) || lists(self.language, node) || lists_openly(self.language, node.kind())
     }
 
-    /// The lines of the construct from above `start` that ends with the target.
+    /// The lines of a construct that begins above `start` and ends with the target.
     ///
     /// `above` are the nodes around it, outermost first.
     fn part_of(

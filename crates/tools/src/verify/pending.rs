@@ -108,7 +108,7 @@ impl Pending {
         self.state.lock().newest
     }
 
-    /// The news of the check with this number, with the label of its edit.
+    /// The unreported result of the check with this number, and the label of its edit.
     fn late(&self, number: u64, context: &ToolContext) -> Option<(String, Verdict)> {
         // Rendering asks whether notices are new.
         let watch = {

@@ -268,7 +268,7 @@ fn overwritten_files_are_in_the_diff_and_the_counts() {
 }
 
 #[test]
-fn deleting_a_directory_is_recursive_or_needs_it_empty() {
+fn a_directory_is_deleted_empty_or_recursively() {
     let fixture = Fixture::new(&[("d/a", "one"), ("d/e/b", "two"), ("c", "three")]);
     fixture.write("d/e/picture", [0xff, 0xfe, 0]);
     let gone = |path: &str, recursive| Operation::DeleteDirectory { path: fixture.path(path), recursive };
