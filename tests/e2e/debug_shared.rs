@@ -443,7 +443,8 @@ fn a_client_that_sends_nvim_dap_messages_is_served() {
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
     let listed = sandbox.run(&["dap"]).expect(0).all();
-    assert!(listed.contains("a.txt (scripted), stopped"), "{listed}");
+    let (_, described) = listed.split_once(' ').expect("the session's id");
+    check_output(described.trim(), &expect!["a.txt (scripted), stopped"]);
     let unknown = sandbox.run(&["dap", "--session", "debug-9"]).expect(2).all();
     assert!(unknown.contains("debug-9") && unknown.contains("debug-1@"), "{unknown}");
 
@@ -566,7 +567,9 @@ fn ctrl_c_leaves_a_joined_session_to_the_user() {
     let sent = Command::new("kill").args(["-INT", &batch.pid().to_string()]).status();
     assert!(sent.expect("kill starts").success());
     let given = tests::wait_for(std::time::Duration::from_secs(30), || {
-        sandbox.run(&["dap"]).all().contains("stopped, the user has control")
+        let listed = sandbox.run(&["dap", "--json"]).stdout;
+        serde_json::from_str(&listed)
+            .is_ok_and(|it: Value| it["state"] == "stopped" && it["controller"] == "person")
     });
     assert!(given, "{}", sandbox.run(&["dap"]).all());
     assert_eq!(client.ask("next", json!({"threadId": 1}))["success"], true);

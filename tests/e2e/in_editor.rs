@@ -687,7 +687,7 @@ fn a_hanging_server_is_named_during_the_wait() {
         let reports = editor.progress(&session, "report");
         reports
             .iter()
-            .any(|it| it["message"].as_str().is_some_and(|it| it.contains("waiting for basedpyright")))
+            .any(|it| it["message"].as_str().is_some_and(|it| it.starts_with("waiting for basedpyright")))
     });
     let token = editor.tokens(&session).remove(0);
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));

@@ -379,9 +379,9 @@ fn init_lua(setup: Setup) -> String {
             let guide = include_str!("../../../docs/guide/editors.md");
             let lines = guide.split("```lua\n").nth(1).and_then(|rest| rest.split("```").next());
             let lines = lines.expect("the guide has the configuration of Neovim");
-            assert!(lines.contains("{ 'pilcrow', 'lsp' }"), "{lines}");
-            let lines = lines.replace("{ 'pilcrow', 'lsp' }", &format!("{{ {path}, 'lsp' }}"));
-            format!("vim.o.hidden = true\n{lines}")
+            let with_path = lines.replace("{ 'pilcrow', 'lsp' }", &format!("{{ {path}, 'lsp' }}"));
+            assert_ne!(with_path, lines, "the guide starts `pilcrow lsp`");
+            format!("vim.o.hidden = true\n{with_path}")
         }
     }
 }

@@ -205,15 +205,22 @@ async fn exited_after_the_end_is_still_handled() {
 #[tokio::test]
 async fn death_at_each_stage_is_reported_with_the_last_output() {
     let dies = |text: &str| vec![Step::Stderr(format!("oh no: {text}\n")), Step::Crash(3)];
+    let mut reports = Vec::new();
     for command in ["initialize", "launch", "setBreakpoints", "configurationDone"] {
         let bench = Bench::new(Script::new().on(command, dies(command)));
-        let said = bench.refused().await;
-        assert!(
-            said.contains("exit status: 3") && said.contains(&format!("oh no: {command}")),
-            "{command}: {said}"
-        );
+        reports.push(bench.refused().await);
         assert!(!bench.adapter_lives());
     }
+    expect_test::expect![[r#"
+        scripted: it ended unexpectedly (exit status: 3); its last output:
+          oh no: initialize
+        scripted: it ended unexpectedly (exit status: 3); its last output:
+          oh no: launch
+        scripted: it ended unexpectedly (exit status: 3); its last output:
+          oh no: setBreakpoints
+        scripted: it ended unexpectedly (exit status: 3); its last output:
+          oh no: configurationDone"#]]
+    .assert_eq(&reports.join("\n"));
     let mut script = Script::new();
     script.start = dies("at the start");
     let said = Bench::new(script).refused().await;

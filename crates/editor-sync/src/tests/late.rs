@@ -23,8 +23,12 @@ async fn stopped(
         rig.editor.until("the edit", |got| !got.is_empty()).await;
         rig.port.stop_run(&run);
     });
-    let error = result.unwrap_err().to_string();
-    assert!(error.contains("did not report whether it applied it"), "{error}");
+    let CommitError::PartlyReverted { details } = result.unwrap_err() else { panic!("another error") };
+    let root = format!("{}/", rig.workspace.root());
+    expect_test::expect![
+        "a: could not be reverted, because the editor did not report whether it applied it; check the file"
+    ]
+    .assert_eq(&details.join("\n").replace(&root, ""));
     assert_eq!(rig.port.take_unresolved(&run), [rig.path("a")]);
     assert_eq!(rig.port.take_unresolved(&run), [] as [AbsPath; 0], "returned once");
     assert!(rig.workspace.history().unwrap().is_empty());

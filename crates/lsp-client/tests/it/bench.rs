@@ -71,7 +71,7 @@ fn defined(directory: &Path, tag: &str, servers: Vec<Server<'_>>) -> ServerDefin
         script.record = Some(directory.join(format!("{name}.record")));
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
         // The definition is verified unless a test sets it otherwise.
-        let tried = match more.contains("verified = ") {
+        let tried = match more.lines().any(|line| line.starts_with("verified =")) {
             true => "",
             false => "verified = { version = \"1\", date = \"2026-11-23\", how = \"scripted\" }\n",
         };

@@ -370,7 +370,7 @@ async fn codeboarding_459_a_timeout_names_method_progress_and_log() {
     let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err().to_string();
     assert!(error.contains("textDocument/definition") && error.contains("indexing 43%"), "{error}");
     let pool = std::sync::Arc::clone(&bench.pool);
-    until(move || pool.logs(None)[0].stderr_tail.contains("reading the project"), "its words").await;
+    until(move || pool.logs(None)[0].stderr_tail.trim() == "reading the project", "its words").await;
 }
 
 #[tokio::test]

@@ -287,9 +287,9 @@ async fn rust_analyzer_renames() {
         Err(error) => panic!("{error}"),
     };
     assert_eq!(outcome.len(), 2, "{outcome:#?}");
-    assert!(
-        outcome[1].contains("use one::sum as plus;") && outcome[1].contains("one::sum(2)"),
-        "{outcome:#?}"
+    assert_eq!(
+        outcome[1],
+        "two/src/lib.rs: use one::sum as plus;\npub fn f() -> u8 {\n    plus(1) + one::sum(2)\n}\n"
     );
     let symbols = bench.pool.symbols(&doc, &cx).await.unwrap().value;
     let paths: Vec<&str> =
@@ -503,7 +503,7 @@ async fn typescript_language_server_navigates_and_refactors() {
     let ran = bench.pool.run_command(&command, &keeping, &cx(DEADLINE)).await.unwrap().value;
     assert_eq!(ran.applied, 1, "{ran:?}");
     let outcome = bench.outcome(keeping.0.into_inner().remove(0));
-    assert!(outcome[0].contains("= 1 + 2;"), "{outcome:?}");
+    assert!(outcome[0].lines().any(|line| line.ends_with("= 1 + 2;")), "{outcome:?}");
     // The targets of a moved symbol, and the form in which the server receives them.
     let start = at("export function side");
     let query = lsp_client::ActionQuery { range: start..start, only: &["refactor.move"], diagnostics: &[] };

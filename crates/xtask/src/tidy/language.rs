@@ -16,9 +16,6 @@ const DOC_LINE: usize = 80;
 /// Longest name of a test.
 const TEST_NAME: usize = 60;
 
-/// Maximum number of assertions that match prose by a substring. It may only fall.
-const PROSE: usize = 54;
-
 /// Expressions of tests that return the text of a file.
 const FILE_TEXTS: [&str; 4] = [".read(", ".text(", ".new_text", ".outcome("];
 
@@ -122,31 +119,38 @@ pub(super) fn check(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Reports if tests match more prose by a substring than before.
+/// The assertions in a file's tests that match three or more words by `contains`.
 ///
 /// Snapshots and codes leave the wording free.
-pub(super) fn check_prose(files: &[(String, String)]) -> Option<String> {
-    let count: usize = files.iter().map(|(path, text)| prose_matches(path, text)).sum();
-    (count > PROSE).then(|| {
-        format!("{count} assertions match prose by `contains`, more than {PROSE}; use a snapshot, a code or a field")
-    })
-}
-
-/// The positive matches of three or more words in the tests of a file.
-fn prose_matches(path: &str, text: &str) -> usize {
+pub(super) fn check_prose(path: &str, text: &str) -> Vec<String> {
     static PROSE: OnceLock<regex::Regex> = OnceLock::new();
     let prose = PROSE.get_or_init(|| {
         regex::Regex::new(r#"(\S*)\.contains\("[^"]* [^"]* [^"]*"\)"#).expect("the pattern is constant")
     });
     let is_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs");
     let tests = if is_test { Some(text) } else { text.find("#[cfg(test)]").map(|at| &text[at..]) };
-    let Some(tests) = tests.filter(|_| path.ends_with(".rs")) else { return 0 };
+    let Some(tests) = tests.filter(|_| path.ends_with(".rs")) else { return Vec::new() };
     // `!text.contains(…)` checks that something is absent, and the text of a file is not prose.
     let is_prose = |receiver: &str| {
         !receiver.rsplit('(').next().unwrap_or(receiver).starts_with('!')
             && !FILE_TEXTS.iter().any(|text| receiver.contains(text))
     };
-    prose.captures_iter(tests).filter(|found| is_prose(&found[1])).count()
+    let is_asserted = |at: usize| {
+        let statement = tests[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
+        tests[statement..at].contains("assert")
+    };
+    let first = text.len() - tests.len();
+    prose
+        .captures_iter(tests)
+        .map(|found| (found.get(0).expect("the whole match").start(), found))
+        .filter(|(at, found)| is_prose(&found[1]) && is_asserted(at + found[1].len()))
+        .map(|(at, _)| {
+            let line = text[..first + at].matches('\n').count() + 1;
+            format!(
+                "{path}:{line}: an assertion matches prose by `contains`; use a snapshot, a code or a field"
+            )
+        })
+        .collect()
 }
 
 fn comment_text(line: &str) -> Option<&str> {
@@ -198,21 +202,19 @@ mod tests {
     }
 
     #[test]
-    fn prose_in_tests_is_counted() {
+    fn assertions_of_prose_are_found() {
         let code = r#"
             assert!(text.has("one two three") && !text.has("four five six"));
-            assert!(!text.has("a b c"));
+            assert!(!text.has("a b c") && sandbox.read("a").has("a b c"));
+            let retries = text.has("a b c");
             assert!(text.has("a.py:3"));
         "#;
         // The word is not spelled out, because this file is checked too.
         let code = &code.replace("has(", "contains(");
-        assert_eq!(prose_matches("tests/e2e/a.rs", code), 1);
-        assert_eq!(prose_matches("crates/a/src/lib.rs", code), 0);
-        assert_eq!(prose_matches("crates/a/src/lib.rs", &format!("#[cfg(test)]{code}")), 1);
-        let files = |count: usize| {
-            vec![("tests/a.rs".to_owned(), "x.has(\"a b c\") ".replace("has", "contains").repeat(count))]
-        };
-        assert!(check_prose(&files(PROSE)).is_none() && check_prose(&files(PROSE + 1)).is_some());
+        let found = |path: &str, code: &str| check_prose(path, code).len();
+        assert_eq!(found("tests/e2e/a.rs", code), 1);
+        assert_eq!(found("crates/a/src/lib.rs", code), 0);
+        assert_eq!(found("crates/a/src/lib.rs", &format!("#[cfg(test)]{code}")), 1);
     }
 
     #[test]

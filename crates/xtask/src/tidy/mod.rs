@@ -61,13 +61,13 @@ fn problems(root: &Path) -> Result<Vec<String>> {
     let mut problems = edges::check(root, &read(&root.join(PAGE))?)?;
     let files = tracked_files(root)?;
     problems.extend(callers::check(&files));
-    problems.extend(language::check_prose(&files));
     let words = language::Words::parse(language::WORDS);
     let mut error_codes = None;
     let mut documented = None;
     for (path, text) in &files {
         problems.extend(words.check(path, text));
         problems.extend(language::check(path, text));
+        problems.extend(language::check_prose(path, text));
         if path.ends_with(".rs") && !text.starts_with("//!") {
             problems.push(format!("{path}: does not begin with a `//!` header"));
         }
