@@ -525,7 +525,7 @@ fn bash_dap_debugs_a_program() {
         &expect!["bash-dap cannot write log messages; set a plain breakpoint and look at each stop"],
     );
     let said = batch.call("debug", &start("exceptions", json!(["error"]))).fails("unsupported");
-    check_output(&said, &expect!["bash-dap cannot stop at exceptions `error`; there are: it has no filters"]);
+    check_output(&said, &expect!["bash-dap cannot stop at exceptions `error`; it has no exception filters"]);
     assert!(batch.end().0.success());
 }
 

@@ -157,10 +157,11 @@ impl Session {
             let panic = (!self.adapter.quirks.panic_functions.is_empty()).then_some("panic");
             let exceptions = own.map(|_| "and exceptions by name");
             let names: Vec<&str> = names.iter().copied().chain(panic).chain(exceptions).collect();
-            let known = if names.is_empty() { "it has no filters".to_owned() } else { names.join(", ") };
-            return Err(
-                self.lacks(&format!("stop at exceptions `{unknown}`"), Some(format!("there are: {known}")))
-            );
+            let nearest = match names.is_empty() {
+                true => "it has no exception filters".to_owned(),
+                false => format!("there are: {}", names.join(", ")),
+            };
+            return Err(self.lacks(&format!("stop at exceptions `{unknown}`"), Some(nearest)));
         }
         if names.is_empty() {
             return Ok(());
