@@ -227,8 +227,8 @@ fn a_prompt_needs_the_users_permission_for_changes() {
     // The user dismissed the question: no for this time.
     editor.answers.push_back(None);
     let session = editor.run("pilcrow.prompt", prompt.clone());
-    assert_eq!(editor.ended(&session), "failed");
-    editor.wait_for_message("dismissed");
+    assert_eq!(editor.ended(&session), "done");
+    editor.wait_for_message("Rename cancelled.");
     assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B));
     let asked = editor.all("window/showMessageRequest");
     let message = asked[0]["message"].as_str().unwrap();

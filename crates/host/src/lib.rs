@@ -34,6 +34,7 @@ pub use result_places::{ResultPlace, result_diagnostics, result_places};
 pub use scope::RequestScope;
 pub use session::unsaved::describe_unsaved;
 pub use session::{HostedSession, Input, SessionRequest};
+pub use tools::{action_name, cancellation};
 
 /// The directories that all projects of a process share.
 #[derive(Debug, Clone)]

@@ -278,7 +278,7 @@ async fn a_question_about_a_write_has_files_counts_and_diff() {
     assert_eq!(question.files, ["b.md", "c.md", "src/a.rs"]);
     // The answer "once" held for one change.
     let denied = policy.permit(&plan, &script, &cancel()).await.unwrap_err();
-    assert_eq!((denied.code, denied.unattended), (ErrorCode::Denied, false));
+    assert_eq!((denied.code, denied.unattended, denied.by_user), (ErrorCode::Denied, false, true));
     assert_eq!(denied.to_string(), "the user said no: not now");
     let audit = audit(&fixture);
     assert_eq!(audit.len(), 2);

@@ -6,7 +6,7 @@ use llm::ToolDefinition;
 use policy::Effects;
 use serde_json::{Value, json};
 
-use crate::Failure;
+use crate::{Failure, action_name};
 
 /// The code of a tool. A failure becomes the result of the call.
 pub(crate) trait BuiltIn: Send + Sync + 'static {
@@ -83,7 +83,10 @@ impl<T: BuiltIn> Tool for Described<T> {
     }
 
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.tool.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+        let action = action_name(&self.definition.name, &args);
+        Box::pin(async move {
+            self.tool.run(args, cx).await.unwrap_or_else(|failure| failure.into_result(&action))
+        })
     }
 }
 

@@ -24,7 +24,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use bash::Shell;
-pub use context::{Failure, Grammars, SavedSnapshots, ServerStart, Show, ToolContext, ToolSettings, Trees};
+pub use context::{
+    Failure, Grammars, SavedSnapshots, ServerStart, Show, ToolContext, ToolSettings, Trees, action_name,
+    cancellation,
+};
 pub use files::revert;
 pub use verify::{Pending, Verify, VerifyPolicy};
 

@@ -165,7 +165,12 @@ async fn an_unattended_denial_is_in_the_outcome() {
     for (unattended, code) in [(true, policy::ErrorCode::Denied), (false, policy::ErrorCode::Denied)] {
         let denied = tool("t", move |_, _| {
             Box::pin(async move {
-                ToolResult::denied(&policy::Denied { code, reason: "writing asks".to_owned(), unattended })
+                ToolResult::denied(&policy::Denied {
+                    code,
+                    reason: "writing asks".to_owned(),
+                    unattended,
+                    by_user: false,
+                })
             })
         });
         let (outcome, running) =

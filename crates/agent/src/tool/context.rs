@@ -325,5 +325,6 @@ fn no_policy() -> Denied {
         code: ErrorCode::Denied,
         reason: "this session has no policy, so it denies what needs a permit".to_owned(),
         unattended: false,
+        by_user: false,
     }
 }

@@ -55,7 +55,7 @@ impl PromptRun<'_> {
         let outcome = hosted.run(stop).await;
         let undelivered_texts = self.connection.runs.take_undelivered(self.session);
         let is_unchanged = hidden.as_ref().is_some_and(|hidden| self.connection.filter.unhide(hidden.key));
-        let text = self.text(&outcome, &project.workspace);
+        let text = self.text(&outcome, stop, &project.workspace);
         let mut notes = Vec::new();
         if let (true, true, Some(hidden)) = (ended_well(&outcome), is_unchanged, &hidden) {
             match answer_in_place(self.connection, project, hidden, &text, &outcome.run).await {
@@ -106,12 +106,14 @@ impl PromptRun<'_> {
     }
 
     /// Renders the answer, or how the run ended without one.
-    fn text(&self, outcome: &RunOutcome, workspace: &Workspace) -> String {
+    fn text(&self, outcome: &RunOutcome, stop: Stop<'_>, workspace: &Workspace) -> String {
         let text = &outcome.final_text;
-        if was_stopped(outcome.reason) {
+        let is_cancelled = stop.cancel.is_cancelled() || stop.gone.is_cancelled();
+        // A run also stops because the user refused its call, as its text says.
+        if was_stopped(outcome.reason) && (is_cancelled || text.is_empty()) {
             return stopped(&self.connection.port, workspace, &outcome.run);
         }
-        if ended_well(outcome) {
+        if ended_well(outcome) || was_stopped(outcome.reason) {
             return text.clone();
         }
         let reason = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));

@@ -21,7 +21,7 @@ pub mod trust;
 pub mod undo;
 
 use agent::ToolResult;
-use host::{Outcome, Reply};
+use host::{Outcome, Reply, cancellation};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -46,7 +46,8 @@ pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool, format: Forma
     if as_json {
         output::json(&result_json(tool, result));
     } else if result.is_error {
-        output::note(&result.joined_text());
+        let cancelled = cancellation(&result.details).filter(|_| format != Format::Model);
+        output::note(&cancelled.unwrap_or_else(|| result.joined_text()));
     } else {
         print_text(&result.joined_text(), &result.details, format);
     }

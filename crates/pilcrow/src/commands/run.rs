@@ -9,7 +9,8 @@ use agent::{Envelope, Event};
 use host::escaping::escape_invisible_line;
 use host::project::Access;
 use host::{
-    CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RunReport, describe_unsaved, parse_compact,
+    CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RunReport, cancellation, describe_unsaved,
+    parse_compact,
 };
 use llm::{AssistantMessage, Content, Message, StopReason, StreamEvent, Usage};
 use parking_lot::Mutex;
@@ -208,7 +209,10 @@ impl Progress {
                 output::note(&format!("· {tool_name} {}", escape_invisible_line(&brief(input))));
             }
             Event::ToolExecutionEnd { is_error: true, .. } if self.is_planner.load(Ordering::Relaxed) => {}
-            Event::ToolExecutionEnd { tool_name, is_error: true, content, .. } => {
+            Event::ToolExecutionEnd { tool_name, is_error: true, content, details, .. } => {
+                if let Some(cancelled) = cancellation(details) {
+                    return output::note(&format!("· {cancelled}"));
+                }
                 let first = content.iter().find_map(text_of).and_then(|text| text.lines().next());
                 let first = first.unwrap_or_default();
                 output::note(&format!("· {tool_name} failed: {first}"));
@@ -249,9 +253,18 @@ impl Progress {
     /// Prints the planner's last message, for people if it is the last result.
     fn print_answer(&self, message: &AssistantMessage) {
         let text = message.text();
-        if message.stop_reason == StopReason::Error {
-            self.explained.store(true, Ordering::Relaxed);
-            return output::note(&format!("pilcrow: {text}"));
+        match message.stop_reason {
+            StopReason::Error => {
+                self.explained.store(true, Ordering::Relaxed);
+                return output::note(&format!("pilcrow: {text}"));
+            }
+            // The user refused the call; a stopped run has no text.
+            StopReason::Aborted if text.is_empty() => return,
+            StopReason::Aborted => {
+                self.explained.store(true, Ordering::Relaxed);
+                return output::note(&text);
+            }
+            _ => {}
         }
         let result = self.result.lock().take().filter(|(last, _)| *last == text);
         print_text(&text, &result.map(|(_, details)| details).unwrap_or_default(), self.format);

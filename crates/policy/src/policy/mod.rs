@@ -143,6 +143,8 @@ pub struct Denied {
     pub reason: String,
     /// Whether the policy would ask, but there is no user.
     pub unattended: bool,
+    /// Whether the user refused or dismissed the question.
+    pub by_user: bool,
 }
 
 /// The decision on one path or command.

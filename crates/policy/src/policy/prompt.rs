@@ -77,8 +77,8 @@ impl Policy {
             )
         };
         if is_trust && self.grants.lock().refused {
-            let reason = format!("{reason}: the user declined to trust it");
-            return Err(Denied { code, reason, unattended: false });
+            let reason = format!("the user declined to trust {root}");
+            return Err(Denied { code, reason, unattended: false, by_user: true });
         }
         // The search path is long and the same for every program.
         let variables = request.command.env.iter().filter(|(name, _)| name.as_str() != "PATH");
@@ -231,7 +231,8 @@ impl Policy {
             Either::Left(_) => None,
             Either::Right((answer, _)) => Some(answer).filter(|_| !cancel.is_cancelled()),
         };
-        let denied = |code, reason: String, unattended| Denied { code, reason, unattended };
+        let denied = |code, reason: String, unattended| Denied { code, reason, unattended, by_user: false };
+        let refused_by_user = |reason| Denied { by_user: true, ..denied(about.code, reason, false) };
         match answer {
             None => {
                 refused(By::Cancel, None);
@@ -248,12 +249,12 @@ impl Policy {
             }
             Some(Answer::Dismissed) => {
                 refused(By::User, Some("dismissed"));
-                Err((denied(about.code, "the user dismissed the question".into(), false), false))
+                Err((refused_by_user("the user dismissed the question".into()), false))
             }
             Some(Answer::No { text }) => {
                 refused(By::User, Some("no"));
                 let text = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
-                Err((denied(about.code, format!("the user said no{text}"), false), true))
+                Err((refused_by_user(format!("the user said no{text}")), true))
             }
             Some(answer) => {
                 let name = match answer {
@@ -280,7 +281,7 @@ impl Policy {
             return Ok(());
         };
         let reason = format!("exec: the audit log cannot be written ({error}); make it writable and repeat");
-        Err(Denied { code: ErrorCode::Denied, reason, unattended: false })
+        Err(Denied { code: ErrorCode::Denied, reason, unattended: false, by_user: false })
     }
 
     /// Waits for the turn to ask.
@@ -297,7 +298,7 @@ impl Policy {
             }
         }
         let reason = "the call was cancelled before Pilcrow asked the user".into();
-        Err(Denied { code: ErrorCode::Cancelled, reason, unattended: false })
+        Err(Denied { code: ErrorCode::Cancelled, reason, unattended: false, by_user: false })
     }
 
     pub(super) fn deny(
@@ -323,6 +324,6 @@ impl Policy {
         let row = Decided { capability, decision, by, answer, reason: &reason, subject, class };
         // The request is denied, whether or not the log has a row.
         self.audit.record(row).ok();
-        Denied { code: ErrorCode::Denied, reason, unattended: false }
+        Denied { code: ErrorCode::Denied, reason, unattended: false, by_user: false }
     }
 }

@@ -128,7 +128,12 @@ impl Policy {
             }
         }
         if denied {
-            return Err(Denied { code: ErrorCode::Denied, reason: judged.reason, unattended: false });
+            return Err(Denied {
+                code: ErrorCode::Denied,
+                reason: judged.reason,
+                unattended: false,
+                by_user: false,
+            });
         }
         Ok(granted)
     }

@@ -26,12 +26,21 @@ pub struct Failure {
     pub details: Option<Box<Value>>,
     /// Whether the call was denied because no user could be asked.
     pub unattended: bool,
+    /// Whether the user refused.
+    pub by_user: bool,
 }
 
 impl Failure {
     /// Creates a failure without further data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: Value::Null, details: None, unattended: false }
+        Self {
+            code,
+            message: message.into(),
+            data: Value::Null,
+            details: None,
+            unattended: false,
+            by_user: false,
+        }
     }
 
     /// Creates a failure of arguments which the call cannot use.
@@ -45,11 +54,35 @@ impl Failure {
         self
     }
 
+    /// Makes the result of a call with this action.
+    ///
+    /// Surfaces report it as cancelled if the user refused.
+    pub(crate) fn into_result(self, action: &str) -> ToolResult {
+        match self.by_user {
+            true => self.with_details(json!({ "cancelled": action })).into(),
+            false => self.into(),
+        }
+    }
+
     /// Adds details for surfaces.
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(Box::new(details));
         self
     }
+}
+
+/// Names the action of a call for the user: `Rename`.
+pub fn action_name(tool: &str, args: &Value) -> String {
+    let name = args["action"].as_str().unwrap_or(if tool == "bash" { "command" } else { tool });
+    let (first, rest) = name.split_at_checked(1).unwrap_or_default();
+    format!("{}{}", first.to_uppercase(), rest.replace('_', " "))
+}
+
+/// Renders that the user refused a call.
+///
+/// `None` if these details are not of such a result.
+pub fn cancellation(details: &Value) -> Option<String> {
+    details["cancelled"].as_str().map(|action| format!("{action} cancelled."))
 }
 
 impl From<Failure> for ToolResult {
@@ -127,15 +160,18 @@ impl From<CommitError> for Failure {
 
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Self {
-        Self { unattended: denied.unattended, ..Self::new(denied.code, denied.reason) }
+        let Denied { code, reason, unattended, by_user } = denied;
+        Self { unattended, by_user, ..Self::new(code, reason) }
     }
 }
 
 impl From<lsp_client::ServerError> for Failure {
     fn from(error: lsp_client::ServerError) -> Self {
-        let unattended =
-            matches!(&error, lsp_client::ServerError::Denied { denied, .. } if denied.unattended);
-        Self { unattended, ..Self::new(error.code(), error.to_string()) }
+        let (unattended, by_user) = match &error {
+            lsp_client::ServerError::Denied { denied, .. } => (denied.unattended, denied.by_user),
+            _ => (false, false),
+        };
+        Self { unattended, by_user, ..Self::new(error.code(), error.to_string()) }
     }
 }
 

@@ -23,7 +23,7 @@ use workspace::{Document, Owner, Workspace};
 use crate::{Pending, Shell, Verify, VerifyPolicy};
 
 pub(crate) use failure::CommitRefusal;
-pub use failure::Failure;
+pub use failure::{Failure, action_name, cancellation};
 pub use saved_snapshots::SavedSnapshots;
 pub use syntax_trees::{Grammars, Trees};
 

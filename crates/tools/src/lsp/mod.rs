@@ -29,7 +29,7 @@ use serde_json::Value;
 
 use self::action::Call;
 pub(crate) use self::diagnostics::is_same;
-use crate::{Failure, ToolContext, display};
+use crate::{Failure, ToolContext, action_name, display};
 
 /// Time after which a waiting call reports the servers that it waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -69,12 +69,15 @@ impl Tool for Lsp {
     }
 
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        let action = action_name("lsp", &args);
         Box::pin(async move {
             let run = self.run(args, cx);
             let waiting = report_waiting(&self.context, cx);
             tokio::select! {
                 biased;
-                result = run => truncate::truncated(result.unwrap_or_else(ToolResult::from)),
+                result = run => truncate::truncated(
+                    result.unwrap_or_else(|failure| failure.into_result(&action)),
+                ),
                 // The report owns no resources and never ends.
                 never = waiting => match never {},
             }

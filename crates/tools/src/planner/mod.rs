@@ -12,6 +12,7 @@ use llm::{
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::cancellation;
 use grammar::{Job, Place};
 
 /// The usual test command of the project in the current directory.
@@ -131,6 +132,11 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
         let exit_code = result.details["exit_code"].as_i64().filter(|_| result.tool_name == "bash");
         result.is_error || exit_code.is_some_and(|code| code != 0)
     };
+    if let Some(text) = results.iter().find_map(|result| cancellation(&result.details)) {
+        message.content = vec![Content::text(text)];
+        message.stop_reason = StopReason::Aborted;
+        return message;
+    }
     if results.iter().any(failed) {
         return fail(message, text, "the request failed");
     }
@@ -505,6 +511,12 @@ mod tests {
         (failed.tool_name, failed.details) = ("bash".to_owned(), json!({ "exit_code": 1 }));
         let last = ask(&[prompt, Message::Assistant(first), Message::ToolResult(failed)]);
         assert_eq!((last.text().as_str(), last.stop_reason), ("1 failed", StopReason::Error));
+        let prompt = Message::user("rename a to b");
+        let first = ask(std::slice::from_ref(&prompt));
+        let Message::ToolResult(mut refused) = result("the user said no", true) else { panic!("a result") };
+        refused.details = json!({ "cancelled": "Rename" });
+        let last = ask(&[prompt, Message::Assistant(first), Message::ToolResult(refused)]);
+        assert_eq!((last.text().as_str(), last.stop_reason), ("Rename cancelled.", StopReason::Aborted));
         let last = ask(&[Message::user("make it faster")]);
         assert_eq!(last.stop_reason, StopReason::Error);
         expect_test::expect![[r#"
