@@ -277,6 +277,30 @@ fn a_rename_reports_edits_and_remaining_occurrences() {
     assert_eq!(sandbox.read("notes.md"), "call greet\n");
 }
 
+/// A position on a keyword before a name renames that name.
+#[test]
+fn a_rename_at_a_keyword_names_the_symbol() {
+    let mut sandbox = Sandbox::with(&[("a.py", "async def greet(): ...\n")]);
+    let mut script = rename_script(json!([edit("a.py", &[(0, 10, 15, "welcome")])]));
+    script["capabilities"] = json!({"renameProvider": {"prepareProvider": true}});
+    let range = json!({"start": {"line": 0, "character": 10}, "end": {"line": 0, "character": 15}});
+    let prepared = json!({"range": range, "placeholder": "greet"});
+    script["methods"]["textDocument/prepareRename"] = json!([[{"result": prepared}]]);
+    Scripted::install(&mut sandbox, &[script]);
+    let arguments =
+        json!({"action": "rename", "file": "a.py", "line": 1, "column": 1, "new_name": "welcome"});
+    let said = sandbox.tool("lsp", &arguments).ok();
+    check_output(
+        said.split("note:").next().unwrap_or_default(),
+        &expect![[r#"
+            rename greet to welcome: 1 place in 1 file (basedpyright)
+              a.py: 1
+        "#]],
+    );
+    assert!(!said.contains("NOT renamed"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "async def welcome(): ...\n");
+}
+
 /// Counts and names files that a server's edit destroys, also in the diff.
 ///
 /// This holds whether the edit is applied or not.

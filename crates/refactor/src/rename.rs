@@ -39,6 +39,8 @@ pub struct Rename {
     pub server: String,
     pub notes: Vec<Note>,
     pub mentions: Mentions,
+    /// The name that the server replaces.
+    pub old_name: String,
 }
 
 /// The files that contained the old name when the rename was planned.
@@ -71,7 +73,9 @@ pub async fn rename(
     shorthand::keep_other_name(workspace, &mut edit, &old_name, new_name);
     let taken = sibling(pool, document, range, new_name, cx).await;
     let here = Declaration { path: document.path.clone(), range: range.clone() };
-    let kept = (!range.is_empty() && !touches(&edit, &here)).then(|| Note::NameKept {
+    // At a keyword before a name the server renames that name.
+    let is_named = document.text.get(range.clone()) == Some(&*old_name);
+    let kept = (is_named && !touches(&edit, &here)).then(|| Note::NameKept {
         name: old_name.clone(),
         place: Location::new(
             document.path.clone(),
@@ -84,7 +88,7 @@ pub async fn rename(
     let overrides = (!overrides.is_empty()).then(|| Note::OverridesNotRenamed(Box::new(overrides)));
     let notes =
         kept.into_iter().chain(taken).chain(overrides).chain(notes::of_server(server_notes)).collect();
-    Ok(Rename { edit, server: server.name().to_owned(), notes, mentions: mentions(candidates) })
+    Ok(Rename { edit, server: server.name().to_owned(), notes, mentions: mentions(candidates), old_name })
 }
 
 /// Adds uses that the server's edit lacks, and finds overrides with the old name.

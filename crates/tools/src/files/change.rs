@@ -44,6 +44,8 @@ pub(crate) struct Proposal {
     pub note: Option<String>,
     /// The old name of a rename, and the files that contained it.
     pub mentions: Option<(String, Mentions)>,
+    /// A label in place of that of the [`Change`], known with the edit.
+    pub label: Option<String>,
 }
 
 /// Report of a change that was applied, or only shown.
@@ -71,7 +73,8 @@ pub(crate) async fn apply<'a>(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let Proposal { mut edit, server, note, mentions } = propose(attempts > 1).await?;
+        let Proposal { mut edit, server, note, mentions, label } = propose(attempts > 1).await?;
+        let change = Change { label: label.as_deref().unwrap_or(change.label), ..change };
         edit.label = change.label.to_owned();
         let plan = match context.workspace.plan(edit) {
             Err(PlanError::Stale { .. }) if attempts == 1 => continue,

@@ -107,8 +107,10 @@ async fn rename(
             match refactor::rename(&context.workspace, &context.servers, &rename, &request).await {
                 Ok(renamed) => {
                     let note = notes::render_refactoring(context, &renamed.notes);
-                    let mentions = Some((old_name.clone(), renamed.mentions));
-                    Ok(Proposal { edit: renamed.edit, server: Some(renamed.server), note, mentions })
+                    // A position may be on a keyword before the name.
+                    let label = Some(format!("rename {} to {new_name}", renamed.old_name));
+                    let mentions = Some((renamed.old_name, renamed.mentions));
+                    Ok(Proposal { edit: renamed.edit, server: Some(renamed.server), note, mentions, label })
                 }
                 Err(RefactorError::DeclarationKept { index }) => {
                     let symbol = place.symbol.as_deref().unwrap_or(old_name);
@@ -143,7 +145,7 @@ async fn rename_file(
         Box::pin(async move {
             let moved = refactor::move_file(&context.workspace, &context.servers, from, to, &request).await?;
             let note = notes::render_refactoring(context, &moved.notes);
-            Ok(Proposal { edit: moved.edit, server: Some(moved.server), note, mentions: None })
+            Ok(Proposal { edit: moved.edit, server: Some(moved.server), note, ..Proposal::default() })
         })
     })
     .await?;
