@@ -3,6 +3,8 @@
 //! The name's place in the tree decides. For grammars not covered here, and wherever a macro may
 //! reinterpret the name, the answer is yes.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use crate::language::kinds::is_comment;
@@ -31,6 +33,23 @@ impl Tree {
             let node = root.descendant_for_byte_range(at.start, at.end);
             node.is_none_or(|node| is_declared(self.language, node))
         })
+    }
+}
+
+impl Tree {
+    /// Finds the definitions of the macro `name` in a C or C++ text.
+    ///
+    /// Each is the bytes of the name.
+    pub fn macros(&self, text: &str, name: &str) -> Vec<Range<usize>> {
+        let root = self.tree.root_node();
+        let is_defined = |at: &Range<usize>| {
+            let node = root.descendant_for_byte_range(at.start, at.end);
+            node.and_then(|node| Some((node.parent()?, node))).is_some_and(|(parent, node)| {
+                matches!(parent.kind(), "preproc_def" | "preproc_function_def")
+                    && field_of(parent, node) == "name"
+            })
+        };
+        text::occurrences(text, name).filter(is_defined).collect()
     }
 }
 
@@ -191,6 +210,16 @@ mod tests {
                 assert_eq!(tree.may_declare(text, name), expected, "{path}: {name} in {text}");
             }
         }
+    }
+
+    #[test]
+    fn a_macro_is_found_where_it_is_defined() {
+        let text = "#ifdef X\n#define INC(o) ((o)->n++)\n#else\n# define INC(o) INC2(o)\n#endif\n// #define INC 1\nint f(void) { INC(p); }\n";
+        let language = Language::of("a.c", text).unwrap();
+        let tree = Tree::parse(language, text, Stop::NEVER).unwrap();
+        let found = tree.macros(text, "INC");
+        assert_eq!(found.iter().map(|at| at.start).collect::<Vec<_>>(), [17, 50]);
+        assert!(found.iter().all(|at| &text[at.clone()] == "INC"));
     }
 
     #[test]

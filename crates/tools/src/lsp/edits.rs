@@ -71,11 +71,12 @@ async fn rename(
         return Err(needs("rename", "new_name"));
     }
     let found = target::resolve_all(context, place, request).await?;
+    target::require_size(context, &found.0.document)?;
     if let (Some(line), None, None) = (place.line, &place.symbol, place.column)
         && target::declared_on(context, &found.0.document, line, request).await?.is_none()
     {
         // The first word of the line would be a guess.
-        let message = format!("line {line} does not declare one symbol; give `symbol`");
+        let message = format!("line {line} does not declare one symbol; give the name, or the column");
         return Err(Failure::new(ErrorCode::Ambiguous, message));
     }
     let old_name = found.0.name().to_owned();

@@ -9,11 +9,12 @@ use lsp_client::{Peeked, RequestCx, Symbol};
 use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use syntax::Language;
 use text::{LineIndex, Position, PositionEncoding, occurrences, shorten, word_at};
 use workspace::Document;
 
 use super::{remap, text_search};
-use crate::{Failure, ToolContext, counted};
+use crate::{Failure, ToolContext, counted, display};
 
 /// Maximum number of files whose symbols are requested if the call names no file.
 const MAX_FILES: usize = 60;
@@ -23,6 +24,8 @@ const MAX_OCCURRENCES: usize = 24;
 const MAX_TWINS: usize = 8;
 /// Maximum number of candidates in a message.
 const MAX_LISTED: usize = 20;
+/// Maximum number of lines of a file whose symbols are requested, as in VS Code.
+const MAX_LINES: usize = 300_000;
 /// Maximum number of characters of a candidate's line.
 const MAX_LINE: usize = 400;
 
@@ -132,10 +135,16 @@ pub(crate) async fn declared_on(
         }
     }
     let bytes = self::line(document, line)?;
-    // A server without an outline leaves the position.
-    let Ok(symbols) = context.servers.symbols(document, cx).await else { return Ok(None) };
+    let symbols = match outline(context, document, cx).await {
+        Ok(symbols) => symbols,
+        Err(failure) if matches!(failure.code, ErrorCode::TooLarge | ErrorCode::Timeout) => {
+            return Err(failure);
+        }
+        // A server without an outline leaves the position.
+        Err(_) => return Ok(None),
+    };
     let mut found = Vec::new();
-    collect(&symbols.value, &bytes, &mut found);
+    collect(&symbols, &bytes, &mut found);
     Ok(found.pop().filter(|_| found.is_empty()))
 }
 
@@ -390,6 +399,11 @@ async fn peek_around(
             Err(failure) => return Err(failure),
         }
     }
+    if declared.is_empty() {
+        for document in &declaring {
+            declared.extend(macros(context, document, name).await);
+        }
+    }
     if let Some(found) = choose(context, symbol, wanted, declared, cx).await? {
         return Ok(found);
     }
@@ -466,8 +480,44 @@ async fn declarations(
     name: &str,
     cx: &RequestCx,
 ) -> Result<Vec<Declared>, Failure> {
-    let symbols = context.servers.symbols(document, cx).await?;
-    Ok(declared_in(document, &symbols.value, name))
+    let symbols = outline(context, document, cx).await?;
+    let declared = declared_in(document, &symbols, name);
+    Ok(if declared.is_empty() { macros(context, document, name).await } else { declared })
+}
+
+/// Finds the macros that a C or C++ file defines by `name`.
+///
+/// The symbols of clangd lack them.
+async fn macros(context: &ToolContext, document: &Document, name: &str) -> Vec<Declared> {
+    let path = context.display_path(&document.path);
+    let language = Language::of(&path, &document.text);
+    let may_define =
+        matches!(language, Some(Language::C | Language::Cpp)) && document.text.contains("define");
+    let Some(tree) = (if may_define { context.trees.tree(&path, &document.text).await } else { None }) else {
+        return Vec::new();
+    };
+    let declared =
+        |range| Declared { target: Target { document: document.clone(), range }, path: name.to_owned() };
+    tree.macros(&document.text, name).into_iter().map(declared).collect()
+}
+
+/// Requests the symbols of a file, unless servers take too long for its size.
+async fn outline(context: &ToolContext, document: &Document, cx: &RequestCx) -> Result<Vec<Symbol>, Failure> {
+    require_size(context, document)?;
+    Ok(context.servers.symbols(document, cx).await?.value)
+}
+
+/// Refuses a file whose symbols servers cannot list in time.
+pub(crate) fn require_size(context: &ToolContext, document: &Document) -> Result<(), Failure> {
+    let lines = display::line_count(&document.text);
+    if lines > MAX_LINES {
+        let message = format!(
+            "{} has {lines} lines; symbols are looked up in files of at most {MAX_LINES} lines, so edit it as text",
+            context.display_path(&document.path)
+        );
+        return Err(Failure::new(ErrorCode::TooLarge, message));
+    }
+    Ok(())
 }
 
 fn declared_in(document: &Document, symbols: &[Symbol], name: &str) -> Vec<Declared> {
