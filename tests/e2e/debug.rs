@@ -150,7 +150,7 @@ fn nothing_runs_without_permission() {
     check_output(
         &ran.all(),
         &expect![[r#"
-        <sandbox>/the project is not trusted, so scripted is not started, and there is no user to ask: run `pilcrow trust '<sandbox>/the project'`, or repeat with --yes
+        <sandbox>/the project is not trusted, and there is no user to ask: run `pilcrow trust '<sandbox>/the project'`, or repeat with --yes
     "#]],
     );
     // The project is trusted, but the user did not consent to the program.

@@ -110,7 +110,7 @@ pub enum Refusal {
     Edit { method: String, problem: Box<EditProblem> },
     #[error("{0:?} is a command for an editor, not for the server; choose another action")]
     EditorCommand(String),
-    #[error("the project is not loaded ({0}), so nothing is renamed; fix that first")]
+    #[error("the project is not loaded; fix this and try again\n{0}")]
     ProjectNotLoaded(String),
     #[error("it is named {0} already; choose another name")]
     SameName(String),

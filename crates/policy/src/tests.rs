@@ -449,7 +449,7 @@ async fn trust_once_holds_for_the_process() {
     let policy = untrusted(&fixture, |_| ());
     let denied = policy.grant_spawn(&server, &Unattended, &cancel()).await.unwrap_err();
     assert!(denied.unattended, "{denied}");
-    expect_test::expect!["<base>/root is not trusted, so ruff is not started, and there is no user to ask: run `pilcrow trust <base>/root`, or repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
+    expect_test::expect!["<base>/root is not trusted, and there is no user to ask: run `pilcrow trust <base>/root`, or repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
     // A missing user does not count as a refusal: one may come later.
     policy.grant_spawn(&server, &Script::new([Answer::Once]), &cancel()).await.unwrap();
 }

@@ -29,12 +29,12 @@ pub enum RefactorError {
     },
     /// The server updates references only if the file stays in its directory.
     #[error(
-        "{server} updates imports only within a directory, and {file} would leave it\nMove the file alone with `MV` of an edit, then fix its imports by edits"
+        "{server} updates imports only within a directory, and {file} would leave it\nMove only the file (`git mv`, or an edit with `MV`), then fix its imports"
     )]
     LeavesDirectory { server: String, file: String },
     /// The server's edit removes the old name without inserting the new one.
     #[error(
-        "nothing was moved: {server} would remove {old:?} at {file}:{line} without inserting {new:?}\n`reload` it and try again, or move the file alone with `MV` of an edit and fix the references by edits"
+        "nothing was moved: {server} would remove {old:?} at {file}:{line} without inserting {new:?}\n`reload` it and try again, or move only the file (`git mv`, or an edit with `MV`) and fix the references"
     )]
     DropsReference { server: String, file: String, line: usize, old: String, new: String },
     /// A file cannot be read.

@@ -208,6 +208,12 @@ impl Server {
                 ServerError::Crashed { server, during: method, stderr_tail }
             }
             RequestError::Rpc { method, error } => {
+                // The server refuses what it did not load.
+                if let Some(why) = self.core.loading.failure()
+                    && error.code != codes::METHOD_NOT_FOUND
+                {
+                    return self.refused(Refusal::ProjectNotLoaded(why));
+                }
                 let code = match error.code {
                     codes::METHOD_NOT_FOUND => ErrorCode::Unsupported,
                     codes::CONTENT_MODIFIED => ErrorCode::StaleText,

@@ -656,16 +656,21 @@ async fn a_document_closed_during_a_request_is_reopened() {
 async fn progress_that_reports_an_error_delays_nothing() {
     let value = json!({"kind": "begin", "title": "Error loading workspace", "message": "go.mod:6"});
     let published = json!({"uri": "${params.textDocument.uri}", "version": 1, "diagnostics": []});
-    let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
-        .on(
-            "initialized",
-            [
-                Step::request("p", "window/workDoneProgress/create", json!({"token": "t"})),
-                Step::notify("$/progress", json!({"token": "t", "value": value})),
-            ],
-        )
-        .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", published)])
-        .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))]);
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "hoverProvider": true, "definitionProvider": true}))
+            .on(
+                "textDocument/definition",
+                [Step::Error(json!({"code": 0, "message": "no package metadata"}))],
+            )
+            .on(
+                "initialized",
+                [
+                    Step::request("p", "window/workDoneProgress/create", json!({"token": "t"})),
+                    Step::notify("$/progress", json!({"token": "t", "value": value})),
+                ],
+            )
+            .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", published)])
+            .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))]);
     let more = "[ready]\nprogress = true\ngrace_ms = 60000\nerror_progress = [\"Error loading\"]\n\
         [diagnostics]\nprogress = true\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
@@ -675,6 +680,11 @@ async fn progress_that_reports_an_error_delays_nothing() {
     assert_eq!(message, "Error loading workspace: go.mod:6");
     let reported = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
     assert!(reported.pending.is_empty(), "{reported:?}");
+    // The server's own refusal does not name the file to fix.
+    let refused = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    let why =
+        "scripted: the project is not loaded; fix this and try again\nError loading workspace: go.mod:6";
+    assert_eq!(refused.to_string(), why);
     assert!(began.elapsed() < LONG / 2);
 }
 

@@ -65,7 +65,7 @@ impl Policy {
             (
                 ErrorCode::Untrusted,
                 format!("Trust {root} and start {name}?"),
-                format!("{root} is not trusted, so {name} is not started"),
+                format!("{root} is not trusted"),
                 format!("run `{}`, or repeat with --yes", trust_command(root)),
             )
         } else {
@@ -83,7 +83,11 @@ impl Policy {
         // The search path is long and the same for every program.
         let variables = request.command.env.iter().filter(|(name, _)| name.as_str() != "PATH");
         let variables: String = variables.map(|(name, value)| format!("{name}={value} ")).collect();
-        let mut detail = format!("{variables}{}\nin {}", request.command, request.command.cwd);
+        let mut detail = format!("{variables}{}", request.command);
+        // The title names the root.
+        if !is_trust || request.command.cwd != *root {
+            detail.push_str(&format!("\nin {}", request.command.cwd));
+        }
         if is_trust {
             detail
                 .push_str("\nTools of a trusted project use your rights: they write files and run its code.");
