@@ -67,6 +67,7 @@ impl Executor {
             }
         }
         let project = open::open(project, access)?;
+        stop::watch_commits(project.workspace.subscribe());
         project.workspace.set_peers(Arc::new(IpcPeers::new(&homes, args.standalone)));
         let place = ExecutionPlace::Local(Box::new(project.scope()));
         Ok(Self { homes, place, shows_progress: false })
@@ -106,6 +107,8 @@ impl Executor {
     ) -> anyhow::Result<Reply<ToolResult>> {
         match &mut self.place {
             ExecutionPlace::Local(scope) => {
+                // The note would name `undo`, which reverts an earlier change after this one.
+                stop::ignore_commits();
                 Ok(Reply::Done(scope.undo_call(request.target().as_ref(), cancel).await))
             }
             ExecutionPlace::Remote(client, root) => client

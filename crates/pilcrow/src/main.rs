@@ -53,6 +53,7 @@ fn status(command: Command) -> u8 {
         output::note(&format!("pilcrow: {}", sentence(&error)));
         Outcome::Failed
     });
+    stop::report_written();
     match exit {
         Outcome::Done if output::is_incomplete() => commands::exit_code(Outcome::Failed),
         exit => commands::exit_code(exit),
