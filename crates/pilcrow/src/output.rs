@@ -113,6 +113,10 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         ASKING.store(false, Ordering::Relaxed);
+        // The terminal shows `^C` after the question.
+        if stop::interrupted() {
+            write_part("\n");
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A pipe gets `path:line:column: text` lines. A terminal also gets colours, highlights, and diffs. Pure.
 
-use std::io::IsTerminal as _;
 use std::ops::Range;
+use std::os::fd::AsFd;
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
@@ -52,10 +52,18 @@ const HUNK: Style = AnsiColor::Cyan.on_default();
 impl Screen {
     /// The terminal of standard output; `None` if it is not one.
     pub fn of_stdout() -> Option<Self> {
-        let stdout = std::io::stdout();
-        stdout.is_terminal().then(|| Self {
-            width: output::columns(&stdout),
-            color: anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+        Self::of(&std::io::stdout())
+    }
+
+    /// The terminal of standard error; `None` if it is not one.
+    pub fn of_stderr() -> Option<Self> {
+        Self::of(&std::io::stderr())
+    }
+
+    fn of(stream: &(impl AsFd + anstream::stream::RawStream)) -> Option<Self> {
+        stream.is_terminal().then(|| Self {
+            width: output::columns(stream),
+            color: anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never,
         })
     }
 
@@ -79,7 +87,8 @@ pub fn render(text: &str, details: &Value, screen: Option<Screen>) -> Rendered {
         && !diff.is_empty()
     {
         lines.push_str("\n\n");
-        lines.push_str(&colored_diff(diff, screen));
+        let (diff, added, removed) = colored_diff(diff, screen);
+        lines.push_str(&format!("{diff}{} added, {} removed", counted(added), counted(removed)));
     }
     Rendered { notes: String::new(), lines }
 }
@@ -113,8 +122,10 @@ fn row(place: &ResultPlace, screen: Screen) -> String {
     )
 }
 
-/// A unified diff with changed words highlighted, and the number of changed lines.
-fn colored_diff(diff: &str, screen: Screen) -> String {
+/// A unified diff with changed words highlighted.
+///
+/// Also the numbers of added and of removed lines.
+pub fn colored_diff(diff: &str, screen: Screen) -> (String, usize, usize) {
     let diff = escape_controls(diff);
     let lines: Vec<&str> = diff.lines().collect();
     let (mut out, mut at) = (String::new(), 0);
@@ -150,8 +161,7 @@ fn colored_diff(diff: &str, screen: Screen) -> String {
         }
         at += minus + plus;
     }
-    out.push_str(&format!("{} added, {} removed", counted(added), counted(removed)));
-    out
+    (out, added, removed)
 }
 
 fn counted(lines: usize) -> String {

@@ -3,6 +3,7 @@
 //! They go to standard error, and answers come from standard input. If either is not a terminal, the command
 //! is unattended.
 
+use std::borrow::Cow;
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::output;
+use crate::render::{Screen, colored_diff};
 
 /// Maximum number of lines of a diff shown with a question.
 const MAX_LINES: usize = 120;
@@ -53,7 +55,7 @@ pub fn approver() -> Arc<dyn Approver> {
 impl Approver for Terminal {
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            match self.answer(&question_text(&question), cancel).await {
+            match self.answer(&question_text(&question, Screen::of_stderr()), cancel).await {
                 Reply::Line(line) => parse_answer(line.trim()),
                 Reply::Cancelled => Answer::No { text: String::new() },
                 Reply::Unattended => Answer::Unattended,
@@ -167,9 +169,14 @@ fn choice_text(choice: &Choice) -> String {
     shown
 }
 
-fn question_text(question: &Question) -> String {
+/// Renders a question; a diff in colour on a `screen`.
+fn question_text(question: &Question, screen: Option<Screen>) -> String {
     let mut shown = format!("\n{}\n", escape_invisible_line(&question.title));
     let detail = escape_invisible(&question.detail);
+    let detail = match screen.filter(|_| question.kind == QuestionKind::Write) {
+        Some(screen) => Cow::Owned(colored_diff(&detail, screen).0),
+        None => detail,
+    };
     let lines: Vec<&str> = detail.lines().collect();
     for line in lines.iter().take(MAX_LINES) {
         shown.push_str(&format!("  {line}\n"));
@@ -223,11 +230,32 @@ mod tests {
             detail: "echo HIDDEN #\u{1b}[1A\u{1b}[2K\rRun ls?\u{1b}[8m\u{202e}".into(),
             files: Vec::new(),
         };
-        let shown = question_text(&question);
+        let shown = question_text(&question, None);
         let expected = "\nRun `a␊Run ls?`\n  echo HIDDEN #␛[1A␛[2K␍Run ls?␛[8m\\u{202e}\n[y] allow";
         assert!(shown.starts_with(expected), "{shown:?}");
         let choice = Choice { question: "Which?\u{1b}c".into(), options: vec!["a\r\nb".into()] };
         assert_eq!(choice_text(&choice), "\nWhich?␛c\n  1. a␊b\nNumber or text: ");
+    }
+
+    #[test]
+    fn a_question_about_a_change_shows_its_diff_in_colour() {
+        let question = Question {
+            kind: QuestionKind::Write,
+            title: "rename a to b: 1 file, +1 −1".into(),
+            detail: "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 1\n+b = 1\n".into(),
+            files: vec!["x.py".into()],
+        };
+        let shown = question_text(&question, Some(Screen { width: 80, color: true }));
+        expect_test::expect![[r#"
+
+            rename a to b: 1 file, +1 −1
+              ^[36m--- a/x.py^[0m
+              ^[36m+++ b/x.py^[0m
+              ^[36m@@ -1 +1 @@^[0m
+              ^[31m-^[7m^[31ma^[0m^[31m = 1^[0m
+              ^[32m+^[7m^[32mb^[0m^[32m = 1^[0m
+            [y] allow once, [s]ession, [a]lways, [n] deny (or type a reason): "#]]
+        .assert_eq(&shown.replace('\x1b', "^"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::path::{Component, Path};
 
 use agent::ToolResult;
-use host::{Outcome, Reply, ToolCallRequest};
+use host::{Outcome, Reply, ToolCallRequest, action_name};
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -69,6 +70,12 @@ async fn execute(
     let Reply::Done(answer) = executor.call_tool(request("ask", &question), cancel).await? else {
         return Ok(reply);
     };
+    // Without an answer the command ends; other text lists the symbols again.
+    if cancel.is_cancelled() || answer.details["answer"].is_null() {
+        let action = action_name("lsp", &arguments);
+        let cancelled = ToolResult::error(ErrorCode::Cancelled, "no symbol was chosen");
+        return Ok(Reply::Done(cancelled.with_details(json!({ "cancelled": action }))));
+    }
     let Some(at) = options.iter().position(|option| answer.details["answer"] == option.as_str()) else {
         return Ok(reply);
     };
