@@ -114,7 +114,7 @@ fn a_session_can_be_shown() {
             say something that the planner cannot do
 
             [planner]
-            The built-in planner does not understand this; it can `rename A to B [in FILE[:LINE]]`.
+            The built-in planner does not understand this; it can rename, move, find, describe, check, fix, format, debug and test.
             `pilcrow run --help-planner` lists all sentences. For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server.
             (the built-in planner did not understand the request)
         "#]],

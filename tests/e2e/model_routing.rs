@@ -407,7 +407,7 @@ fn models_are_found_by_key_and_on_this_machine() {
         check_output(
             line_with(&ran.all(), "built-in planner"),
             &expect![[
-                r#"pilcrow: The built-in planner does not understand this; it can `rename A to B [in FILE[:LINE]]`."#
+                r#"pilcrow: The built-in planner does not understand this; it can rename, move, find, describe, check, fix, format, debug and test."#
             ]],
         );
         let shown = run(sandbox, &["models", "list"], &[]).expect(0).stdout;

@@ -145,7 +145,7 @@ async fn readable(
     Ok((FileNames { files, file: None }, failed))
 }
 
-fn is_glob(name: &str) -> bool {
+pub(super) fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '{', '['])
 }
 

@@ -2,15 +2,17 @@
 
 use agent::ToolResult;
 use futures_util::future::BoxFuture;
+use lsp_client::ServerError;
 use parking_lot::Mutex;
 use policy::ErrorCode;
 use refactor::{Declaration, RefactorError, RenameRequest};
 use serde::Deserialize;
 
 use super::action::{ActionGroup, ActionSpec, Call, Effect, Takes, needs};
+use super::diagnostics::{self, FileNames};
 use crate::change::{self, Change, Proposal};
 use crate::search::target::{self, Place};
-use crate::{Failure, notes};
+use crate::{Failure, counted, notes};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
@@ -175,7 +177,17 @@ async fn rewrite(call: &Call<'_>, rewrite: Rewrite, args: &Files) -> Result<Tool
         let message = "`range` is for `format` of one `file`";
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
-    let files = &files[..];
+    let is_glob = files.iter().any(|file| diagnostics::is_glob(file));
+    let mut left = 0;
+    let matching: Vec<String> = if is_glob {
+        let named = FileNames { file: args.place.file.clone(), files: args.files.clone() };
+        let (documents, others) = diagnostics::documents(context, &named, cx)?;
+        left = others.len();
+        documents.iter().map(|document| context.display_path(&document.path)).collect()
+    } else {
+        files.into_iter().cloned().collect()
+    };
+    let files = &matching[..];
     let label = match files {
         [file] => format!("{words} {file}"),
         files => format!("{words} {} files", files.len()),
@@ -184,15 +196,21 @@ async fn rewrite(call: &Call<'_>, rewrite: Rewrite, args: &Files) -> Result<Tool
     let done = change::apply(context, cx, change, |again| {
         let request = if again { request.restarted() } else { request.clone() };
         Box::pin(async move {
-            let mut all = Proposal::default();
+            let note = format!("{} not asked about: a call takes {}", counted(left, "file"), files.len());
+            let mut all = Proposal { note: (left > 0).then_some(note), ..Proposal::default() };
             for file in files {
                 let document = context.document(file)?;
                 let answer = match rewrite {
                     Rewrite::Format => {
                         let range = target::range(context, &document, &args.place)?;
-                        context.servers.format(&document, range, &request).await?
+                        context.servers.format(&document, range, &request).await
                     }
-                    Rewrite::OrganizeImports => context.servers.organize_imports(&document, &request).await?,
+                    Rewrite::OrganizeImports => context.servers.organize_imports(&document, &request).await,
+                };
+                let answer = match answer {
+                    // A glob means the files that servers can rewrite.
+                    Err(ServerError::Unsupported { .. }) if is_glob => continue,
+                    answer => answer?,
                 };
                 all.edit.operations.extend(answer.value.operations);
                 all.edit.confirm.extend(answer.value.confirm);

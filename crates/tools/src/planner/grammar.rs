@@ -89,6 +89,9 @@ pub struct Place {
     pub line: Option<u64>,
 }
 
+/// Glob of all files, for `format everything`.
+pub(super) const EVERYTHING: &str = "**";
+
 /// Help text: all sentences of the grammar.
 pub const HELP: &str = "\
 rename A to B [in FILE[:LINE]]
@@ -99,11 +102,12 @@ find the definition of A [in FILE[:LINE]]
 find implementations, subtypes, supertypes or the type of A [in FILE[:LINE]]
 who calls A, what does A call [in FILE[:LINE]]
 describe A [in FILE[:LINE]]
-what does A do [in FILE[:LINE]]
+what does A do, how does A work [in FILE[:LINE]]
 list symbols in FILE
 find class A
 organize imports in FILE
 format FILE
+format everything
 explain the diagnostics [in FILE]
 check FILE
 fix all diagnostics [of KIND] [in FILE[:LINE]]
@@ -115,34 +119,86 @@ run the tests
 undo
 redo";
 
+/// Words of requests, and the word of [`HELP`] that means the same.
+const SYNONYMS: [(&str, &str); 20] = [
+    ("unused", "imports"),
+    ("bug", "check"),
+    ("bugs", "check"),
+    ("wrong", "check"),
+    ("broken", "check"),
+    ("lint", "check"),
+    ("errors", "diagnostics"),
+    ("warnings", "diagnostics"),
+    ("beautify", "format"),
+    ("indent", "format"),
+    ("prettify", "format"),
+    ("reformat", "format"),
+    ("usage", "references"),
+    ("usages", "references"),
+    ("used", "references"),
+    ("callers", "calls"),
+    ("documentation", "describe"),
+    ("explain", "describe"),
+    ("breakpoint", "debug"),
+    ("revert", "undo"),
+];
+
+/// Words that do not distinguish requests.
+const COMMON: [&str; 11] =
+    ["the", "and", "for", "with", "does", "what", "file", "find", "this", "that", "everything"];
+
 /// Finds the sentence of [`HELP`] that shares most words with a prompt.
 ///
-/// `None` if none shares any.
-pub fn nearest(prompt: &str) -> Option<&'static str> {
-    let words = |text: &str| -> Vec<String> {
+/// It gets the file of the prompt. A misspelled word counts too. `None` if no sentence shares any.
+pub fn nearest(prompt: &str) -> Option<String> {
+    let split = |text: &str| -> Vec<String> {
         let words = text.split(|character: char| !character.is_alphanumeric());
-        words.filter(|word| word.len() > 3).map(str::to_lowercase).collect()
+        words.filter(|word| word.len() > 2).map(str::to_owned).collect()
     };
-    let prompt = words(prompt);
-    let shared = |line: &str| words(line).iter().filter(|word| prompt.contains(word)).count();
-    let best = HELP.lines().rev().max_by_key(|line| shared(line))?;
-    (shared(best) > 0).then_some(best)
+    let said: Vec<String> = split(&prompt.to_lowercase())
+        .into_iter()
+        .map(|word| match SYNONYMS.iter().find(|(synonym, _)| *synonym == word) {
+            Some((_, meant)) => (*meant).to_owned(),
+            None => word,
+        })
+        .collect();
+    let is_said = |word: &&String| {
+        said.contains(word)
+            || word.len() > 4 && said.iter().any(|it| it.len() > 4 && strsim::osa_distance(it, word) == 1)
+    };
+    let shared = |line: &str| {
+        let words = split(line);
+        // Words in capitals stand for others.
+        let words = words.iter().filter(|word| word.chars().any(char::is_lowercase));
+        words.filter(|word| !COMMON.contains(&word.as_str())).filter(is_said).count()
+    };
+    let best = HELP.lines().rev().max_by_key(|line| shared(line)).filter(|line| shared(line) > 0)?;
+    let is_file = |word: &&str| word.contains(['.', '/']);
+    let trimmed =
+        prompt.split_whitespace().map(|word| word.trim_matches(['`', '"', '\'', ',', '.', '?', '!']));
+    Some(match trimmed.into_iter().find(is_file) {
+        Some(file) => best
+            .replace("[in FILE[:LINE]]", &format!("in {file}"))
+            .replace("[in FILE]", &format!("in {file}"))
+            .replacen("FILE", file, 1),
+        None => best.to_owned(),
+    })
 }
 
 /// Parses a prompt; `None` if it is not in the grammar.
 pub fn parse(prompt: &str) -> Option<Job> {
     let mut words = words(prompt)?;
-    if let Some(first) = words.first_mut().filter(|word| !word.quoted)
-        && let Some(question) = first.text.strip_suffix("'s").map(str::to_owned)
-    {
+    let is_short = |word: &Word| !word.quoted && ["what's", "where's"].contains(&&*word.text.to_lowercase());
+    if let Some(at) = words.iter().position(is_short) {
         // `where's A`
-        first.text = question;
-        words.insert(1, Word { text: "is".to_owned(), quoted: false });
+        let question = words[at].text.len() - 2;
+        words[at].text.truncate(question);
+        words.insert(at + 1, Word { text: "is".to_owned(), quoted: false });
     }
     let mut cursor = Cursor { words: &words, at: 0 };
     let job = cursor.job()?;
     // Reject a sentence with words that were not understood.
-    cursor.skip(&["please", "now", "everywhere"]);
+    cursor.skip(&["please", "now", "everywhere", "for", "me", "thanks", "thank", "you"]);
     (cursor.at == words.len()).then_some(job)
 }
 
@@ -195,13 +251,17 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn job(&mut self) -> Option<Job> {
-        self.skip(&["please", "can", "could", "you", "now"]);
+        self.skip(&[
+            "hi", "hey", "hello", "please", "kindly", "can", "could", "would", "will", "you", "now", "just",
+        ]);
+        self.skip(&["i", "want", "would", "like", "you", "to", "please", "help", "me"]);
         if self.take(&["rename"]) {
             if let Some(job) = self.rename_file() {
                 return Some(job);
             }
             self.noun();
             let symbol = self.name()?;
+            let place = self.place_before_name()?;
             // As on the command line, two names suffice.
             let is_last = self.at + 1 == self.words.len() && !self.words[self.at].quoted;
             if !is_last || self.is_next("to") {
@@ -213,7 +273,7 @@ impl Cursor<'_> {
                 return Some(Job::MoveFile { from: symbol, to: new_name });
             }
             self.skip(&["everywhere"]);
-            return Some(Job::Rename { symbol, new_name, place: self.place()? });
+            return Some(Job::Rename { symbol, new_name, place: self.place_or(place)? });
         }
         if self.take(&["change"]) {
             self.skip(&["the"]);
@@ -221,8 +281,9 @@ impl Cursor<'_> {
             self.expect(&["of"])?;
             self.noun();
             let symbol = self.name()?;
+            let place = self.place_before_name()?;
             self.expect(&["to", "into"])?;
-            return Some(Job::Rename { symbol, new_name: self.name()?, place: self.place()? });
+            return Some(Job::Rename { symbol, new_name: self.name()?, place: self.place_or(place)? });
         }
         if self.take(&["move"]) {
             self.skip(&["the", "file", "module"]);
@@ -241,6 +302,12 @@ impl Cursor<'_> {
             return Some(Job::Tidy { action: "organize_imports", file: self.name()? });
         }
         if self.take(&["format", "reformat"]) {
+            let start = self.at;
+            self.skip(&["all", "the", "my"]);
+            if self.at + 1 == self.words.len() && self.take(&["everything", "files", "code", "project"]) {
+                return Some(Job::Tidy { action: "format", file: EVERYTHING.to_owned() });
+            }
+            self.at = start;
             self.skip(&["the"]);
             if self.take(&["code"]) {
                 self.expect(&["in"])?;
@@ -289,6 +356,12 @@ impl Cursor<'_> {
             return self.hover();
         }
         let start = self.at;
+        if self.take(&["what"]) && self.take(&["is"]) && self.take(&["wrong", "broken"]) {
+            self.expect(&["with", "in"])?;
+            self.skip(&["the", "file"]);
+            return Some(Job::Diagnostics { file: Some(self.file()?) });
+        }
+        self.at = start;
         if let Some(job) = self.question() {
             return Some(job);
         }
@@ -339,7 +412,9 @@ impl Cursor<'_> {
         self.name().filter(|name| is_quoted || name.contains(['.', '/']))
     }
 
-    /// Parses `who calls A` and `what does A call`; does not advance otherwise.
+    /// Parses `who calls A`, `what does A call` and `how does A work`.
+    ///
+    /// Does not advance otherwise.
     fn calls(&mut self) -> Option<Job> {
         let start = self.at;
         let mut read = || {
@@ -356,13 +431,20 @@ impl Cursor<'_> {
                 return Some(Job::Find { action, symbol, place: self.place()? });
             }
             self.at = start;
-            self.expect(&["what"])?;
+            let works = self.take(&["how"]);
+            if !works {
+                self.expect(&["what"])?;
+            }
             self.expect(&["does"])?;
             let has_article = self.is_next("the");
             self.noun();
             // `the code` is not a symbol; `the function parse` and `parse` are.
             let is_named = !has_article || self.at > start + 3;
             let symbol = self.name()?;
+            if works {
+                self.expect(&["work"])?;
+                return is_named.then_some(Job::Find { action: "hover", symbol, place: self.place()? });
+            }
             let action = if is_named && self.take(&["do"]) { "hover" } else { "callees" };
             if action == "callees" {
                 self.expect(&["call"])?;
@@ -601,6 +683,22 @@ impl Cursor<'_> {
         Some(Place { file: Some(name), line })
     }
 
+    /// Parses `in FILE[:LINE]` where `to` follows: `rename A in FILE to B`.
+    fn place_before_name(&mut self) -> Option<Place> {
+        let is_place = ["in", "from", "at"].iter().any(|word| self.is_next(word))
+            && self
+                .words
+                .iter()
+                .skip(self.at + 2)
+                .any(|word| !word.quoted && word.text.eq_ignore_ascii_case("to"));
+        if is_place { self.place() } else { Some(Place::default()) }
+    }
+
+    /// Parses a place, unless an earlier one is known.
+    fn place_or(&mut self, place: Place) -> Option<Place> {
+        if place == Place::default() { self.place() } else { Some(place) }
+    }
+
     /// Skips words before a name, such as `the function`.
     fn noun(&mut self) {
         self.skip(&["the"]);
@@ -816,9 +914,29 @@ mod tests {
 
     #[test]
     fn the_nearest_sentence_shares_most_words() {
-        assert_eq!(nearest("organize my imports please"), Some("organize imports in FILE"));
-        assert_eq!(nearest("format everything"), Some("format FILE"));
-        assert_eq!(nearest("make it faster"), None);
+        let nearest: Vec<String> = [
+            "organize my imports please",
+            "find unused imports in src/a.py",
+            "renmae open_stream to open_any",
+            "lint src/a.py",
+            "are there bugs in a.py?",
+            "move function f from a.py to b.py",
+            "make it faster",
+            "write a poem about a.py",
+        ]
+        .iter()
+        .map(|prompt| nearest(prompt).unwrap_or_else(|| "-".to_owned()))
+        .collect();
+        expect_test::expect![[r#"
+            organize imports in FILE
+            organize imports in src/a.py
+            rename A to B [in FILE[:LINE]]
+            check src/a.py
+            check a.py
+            move a.py to FILE
+            -
+            -"#]]
+        .assert_eq(&nearest.join("\n"));
     }
 
     #[test]
@@ -831,7 +949,9 @@ mod tests {
             |line: &str| line.split('[').map(|it| it.rsplit(']').next().unwrap()).collect::<String>();
         let mut seen = 0;
         for line in HELP.lines() {
+            let does = "what does A do, how does A work";
             let several = match line {
+                _ if line.contains(does) => (does, vec!["what does A do", "how does A work"]),
                 _ if line.contains(kinds) => {
                     (kinds, vec!["implementations", "subtypes", "supertypes", "the type"])
                 }

@@ -221,9 +221,12 @@ fn fail(mut message: AssistantMessage, text: String, error: &str) -> AssistantMe
 
 /// Names the nearest sentence of the grammar, and how to configure a model.
 fn unknown(prompt: &str) -> String {
-    let nearest = grammar::nearest(prompt).unwrap_or("rename A to B [in FILE[:LINE]]");
+    let what = match grammar::nearest(prompt) {
+        Some(nearest) => format!("the nearest it can do is `{nearest}`"),
+        None => "it can rename, move, find, describe, check, fix, format, debug and test".to_owned(),
+    };
     format!(
-        "The built-in planner does not understand this; it can `{nearest}`.\n\
+        "The built-in planner does not understand this; {what}.\n\
          `pilcrow run --help-planner` lists all sentences. For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server."
     )
 }
@@ -241,6 +244,9 @@ fn call(job: &Job) -> Call {
         },
         Job::Find { action, symbol, place } => {
             ("lsp", with_place(json!({ "action": action, "symbol": symbol }), place))
+        }
+        Job::Tidy { action, file } if file == grammar::EVERYTHING => {
+            ("lsp", json!({ "action": action, "files": [file] }))
         }
         Job::Tidy { action, file } => ("lsp", json!({ "action": action, "file": file })),
         Job::Fix { kind, place } => {
@@ -357,6 +363,19 @@ mod tests {
             "are there any errors in src/click/utils.py?",
             "check for errors",
             "format the code in src/click/utils.py",
+            "rename make_str in src/click/utils.py to to_str",
+            "please rename the function make_str in src/click/utils.py:7 to to_str",
+            "can you please rename make_str to to_str for me",
+            "could you tidy up?",
+            "I would like you to format src/click/utils.py, thanks",
+            "how does make_str work?",
+            "how does the class Context work in src/click/core.py",
+            "how does this work?",
+            "what is wrong with src/click/utils.py?",
+            "please what's wrong in src/click/utils.py",
+            "what is wrong with you",
+            "format everything",
+            "please format all files",
             "run the test suite",
             "undo my last change",
             "debug the failing test in tests/test_a.py",
@@ -424,6 +443,32 @@ mod tests {
                 lsp {"action":"diagnostics"}
             format the code in src/click/utils.py
                 lsp {"action":"format","file":"src/click/utils.py"}
+            rename make_str in src/click/utils.py to to_str
+                lsp {"action":"rename","symbol":"make_str","new_name":"to_str","file":"src/click/utils.py"}
+            please rename the function make_str in src/click/utils.py:7 to to_str
+                lsp {"action":"rename","symbol":"make_str","new_name":"to_str","file":"src/click/utils.py","line":7}
+            can you please rename make_str to to_str for me
+                lsp {"action":"rename","symbol":"make_str","new_name":"to_str"}
+            could you tidy up?
+                -
+            I would like you to format src/click/utils.py, thanks
+                lsp {"action":"format","file":"src/click/utils.py"}
+            how does make_str work?
+                lsp {"action":"hover","symbol":"make_str"}
+            how does the class Context work in src/click/core.py
+                lsp {"action":"hover","symbol":"Context","file":"src/click/core.py"}
+            how does this work?
+                lsp {"action":"hover","symbol":"this"}
+            what is wrong with src/click/utils.py?
+                lsp {"action":"diagnostics","file":"src/click/utils.py"}
+            please what's wrong in src/click/utils.py
+                lsp {"action":"diagnostics","file":"src/click/utils.py"}
+            what is wrong with you
+                -
+            format everything
+                lsp {"action":"format","files":["**"]}
+            please format all files
+                lsp {"action":"format","files":["**"]}
             run the test suite
                 bash {"command":"if [ -f Cargo.toml ]; then cargo test; elif [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; else python3 -m pytest; fi","timeout":600}
             undo my last change
@@ -520,7 +565,7 @@ mod tests {
         let last = ask(&[Message::user("make it faster")]);
         assert_eq!(last.stop_reason, StopReason::Error);
         expect_test::expect![[r#"
-            The built-in planner does not understand this; it can `rename A to B [in FILE[:LINE]]`.
+            The built-in planner does not understand this; it can rename, move, find, describe, check, fix, format, debug and test.
             `pilcrow run --help-planner` lists all sentences. For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server."#]].assert_eq(&last.text());
         assert_eq!(last.text().lines().count(), 2);
     }

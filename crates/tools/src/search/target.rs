@@ -420,12 +420,19 @@ async fn peek_around(
         }
         None => String::new(),
     };
+    let similar = match holding.documents.is_empty() {
+        true => text_search::similar(context, &last, cx).await,
+        false => String::new(),
+    };
     Err(Failure::new(
         ErrorCode::NotFound,
         match holding.documents.len() {
             0 => {
                 let other = if holding.too_large.is_some() { "other " } else { "" };
-                format!("no {other}file of {} contains the word `{last}`{cut}", context.workspace.root())
+                format!(
+                    "no {other}file of {} contains the word `{last}`{cut}{similar}",
+                    context.workspace.root()
+                )
             }
             files => {
                 let files = counted(files, "file");
