@@ -10,7 +10,7 @@ use agent::events::PermissionAnswer;
 use agent::{Content, Event, Message};
 use editor_sync::filtered_editor::RequestLineFilter;
 use host::project::Show;
-use host::redaction;
+use host::{cancellation, redaction};
 use paths::{AbsPath, StateDir, StateError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -132,6 +132,9 @@ fn to_markdown(event: &Event) -> Option<String> {
         }
         Event::ToolExecutionStart { label, tool_name, input, .. } => {
             format!("**{label}** `{tool_name} {input}`\n\n")
+        }
+        Event::ToolExecutionEnd { details, .. } if cancellation(details).is_some() => {
+            format!("{}\n\n", cancellation(details).unwrap_or_default())
         }
         Event::ToolExecutionEnd { content, is_error, .. } => {
             let texts = content.iter().filter_map(|content| match content {
