@@ -379,12 +379,53 @@ fn commands_reach_servers_of_earlier_commands() {
     assert_eq!(answer.ok(), "served\nexit status 0");
 }
 
-/// Calls `bash` where bubblewrap is not installed: Landlock confines the command.
-fn bash_without_bwrap(sandbox: &Sandbox, line: &str) -> Value {
-    let arguments = json!({ "command": line }).to_string();
+/// Calls a tool where bubblewrap is not installed: Landlock confines what it runs.
+fn tool_without_bwrap(sandbox: &Sandbox, tool: &str, arguments: &Value) -> Value {
     let words = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"];
-    let ran = sandbox.run_under(&words, &["tool", "bash", &arguments, "--yes", "--json"]);
+    let ran = sandbox.run_under(&words, &["tool", tool, &arguments.to_string(), "--yes", "--json"]);
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+fn bash_without_bwrap(sandbox: &Sandbox, line: &str) -> Value {
+    tool_without_bwrap(sandbox, "bash", &json!({ "command": line }))
+}
+
+/// A home with a key, in a directory that a sandbox does not open for writing.
+fn home_with_key(sandbox: &mut Sandbox) -> tempfile::TempDir {
+    let home = tempfile::tempdir_in(std::env::home_dir().unwrap()).unwrap();
+    std::fs::create_dir(home.path().join(".ssh")).unwrap();
+    std::fs::write(home.path().join(".ssh/id_ed25519"), "secret\n").unwrap();
+    sandbox.variables.insert("HOME".to_owned(), home.path().display().to_string());
+    home
+}
+
+/// The build script of a test is foreign code that runs before any debugger.
+#[test]
+fn builds_of_tests_run_in_the_sandbox() {
+    let port = echo_first_lines();
+    let script = format!(
+        "fn main() {{
+            let home = std::env::var(\"HOME\").unwrap();
+            let write = std::fs::write(format!(\"{{home}}/written\"), \"\").is_ok();
+            let read = std::fs::read(format!(\"{{home}}/.ssh/id_ed25519\")).is_ok();
+            let connect = std::net::TcpStream::connect((\"127.0.0.2\", {port})).is_ok();
+            panic!(\"write {{write}}, read {{read}}, connect {{connect}}\");
+        }}"
+    );
+    let mut sandbox = Sandbox::with(&[
+        ("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("src/lib.rs", "#[test]\nfn works() {}\n"),
+        ("build.rs", &script),
+    ]);
+    let home = home_with_key(&mut sandbox);
+    let arguments = json!({ "action": "test", "file": "src/lib.rs", "name": "works" });
+    let by_bwrap = sandbox.tool("debug", &arguments).value;
+    for answer in [by_bwrap, tool_without_bwrap(&sandbox, "debug", &arguments)] {
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        let tried = text.lines().find(|line| line.contains("connect "));
+        assert_eq!(tried.map(str::trim), Some("write false, read false, connect false"), "{answer:#}");
+        assert!(!home.path().join("written").exists());
+    }
 }
 
 #[test]

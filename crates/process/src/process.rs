@@ -42,14 +42,13 @@ enum Place {
     Session,
 }
 
-/// The targets of a child's streams.
-#[derive(Clone)]
-enum Streams<'a> {
-    Apart,
-    /// The child has no input; both kinds of output go into this pipe, in order.
-    ///
-    /// A confined child may have a proxy with this gate.
-    Merged(&'a PipeWriter, Option<Arc<dyn HostGate>>),
+/// The targets of a child's streams and connections.
+#[derive(Default)]
+struct Streams<'a> {
+    /// The pipe of both kinds of output, in order, for a child without input.
+    merged: Option<&'a PipeWriter>,
+    /// The gate of a confined child's proxy.
+    gate: Option<Arc<dyn HostGate>>,
 }
 
 /// Table of all children, which starts and ends them.
@@ -231,7 +230,21 @@ impl Processes {
         command: &CommandLine,
         grant: &SpawnGrant,
     ) -> Result<Process, SpawnError> {
-        self.spawn_with(command, grant, Place::Group, Streams::Apart, &[]).await
+        self.spawn_with(command, grant, Place::Group, Streams::default(), &[]).await
+    }
+
+    /// Starts `command` like [`Self::spawn`]; `gate` permits its connections if the sandbox limits them.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; nothing runs then.
+    pub async fn spawn_gated(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+        gate: Arc<dyn HostGate>,
+    ) -> Result<Process, SpawnError> {
+        let streams = Streams { merged: None, gate: Some(gate) };
+        self.spawn_with(command, grant, Place::Group, streams, &[]).await
     }
 
     /// Makes the guard lock the file, and write to it when this process has ended.
@@ -260,9 +273,8 @@ impl Processes {
         let failed = |source| SpawnError::Io { program: program(), source };
         let (reader, writer) = std::io::pipe().map_err(failed)?;
         let output = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
-        let process = self
-            .spawn_with(command, grant, Place::Session, Streams::Merged(&writer, Some(gate)), &[])
-            .await?;
+        let streams = Streams { merged: Some(&writer), gate: Some(gate) };
+        let process = self.spawn_with(command, grant, Place::Session, streams, &[]).await?;
         Ok((process, output))
     }
 
@@ -280,7 +292,7 @@ impl Processes {
         grant: &SpawnGrant,
         later: &[(&str, String)],
     ) -> Result<Process, SpawnError> {
-        self.spawn_with(command, grant, Place::Session, Streams::Apart, later).await
+        self.spawn_with(command, grant, Place::Session, Streams::default(), later).await
     }
 
     async fn spawn_with(
@@ -323,12 +335,11 @@ impl Processes {
             let refused = SpawnError::Unconfined { program, reason: detail };
             return if profile.required { Err(refused) } else { Ok(None) };
         }
-        let no_input = matches!(streams, Streams::Merged(..));
         let mut profile = profile.clone();
-        if profile.network == Network::Proxy && !(no_input && has_network) {
+        if profile.network == Network::Proxy && !(streams.gate.is_some() && has_network) {
             profile.network = Network::None;
         }
-        Ok(Some(Spec { level, cwd: command.cwd.clone(), no_input, profile }))
+        Ok(Some(Spec { level, cwd: command.cwd.clone(), no_input: streams.merged.is_some(), profile }))
     }
 
     /// The sandbox of confined commands, found by a first try in each process.
@@ -490,11 +501,11 @@ impl Shared {
             Some(_) => confine::helper(&command.program),
         };
         match place {
-            Place::Group => {
+            Place::Group if spec.is_none() => {
                 prepared.process_group(0);
             }
-            // The child's number is then also its group's.
-            Place::Session => lead_session(&mut prepared)?,
+            // The child's number is then also its group's. A confined child is without a terminal.
+            _ => lead_session(&mut prepared)?,
         }
         prepared.args(&command.args).current_dir(&command.cwd);
         for (variable, value) in std::env::vars_os() {
@@ -508,20 +519,19 @@ impl Shared {
             _ => name.clone(),
         };
         prepared.env(MARK, mark).kill_on_drop(true);
-        let mut proxy = None;
-        match streams {
-            Streams::Apart => {
-                prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (socket, input) = match spec {
+            Some(spec) => {
+                let (socket, input) = HelperSocket::send(spec, &this.namespaces.lock())?;
+                (Some(socket), input)
             }
-            Streams::Merged(pipe, gate) => {
-                let mut input = Stdio::null();
-                if let Some(spec) = spec {
-                    let (socket, helper_input) = HelperSocket::send(spec, &this.namespaces.lock())?;
-                    (proxy, input) = (Some((socket, gate)), helper_input);
-                }
-                prepared.stdin(input).stdout(pipe.try_clone()?).stderr(pipe.try_clone()?);
-            }
-        }
+            None if streams.merged.is_some() => (None, Stdio::null()),
+            None => (None, Stdio::piped()),
+        };
+        prepared.stdin(input);
+        match streams.merged {
+            Some(pipe) => prepared.stdout(pipe.try_clone()?).stderr(pipe.try_clone()?),
+            None => prepared.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        };
 
         let (mut running, id) = reaper::register(&this.id, || prepared.spawn())?;
         if let Some(guard) = &this.guard {
@@ -529,17 +539,16 @@ impl Shared {
         }
         let (send_status, status) = watch::channel(None);
         let (stdin, stdout, stderr) = (running.stdin.take(), running.stdout.take(), running.stderr.take());
-        if let (Some(spec), Some(stdin)) = (spec, &stdin) {
-            spec.write_to(stdin)?;
-        }
+        let stdin = match &socket {
+            Some(socket) if streams.merged.is_none() => Some(socket.input()?),
+            _ => stdin,
+        };
         let child = Arc::new(Child { id, name, status, stderr: Mutex::default() });
         this.children.lock().insert(id, Arc::clone(&child));
         let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
         let shared = Arc::downgrade(this);
-        if let Some((socket, gate)) =
-            proxy.filter(|_| spec.is_some_and(|it| it.profile.network == Network::Proxy))
-        {
-            this.tasks.spawn(serve_network(socket, gate, Weak::clone(&shared), Arc::clone(&child)));
+        if let Some(socket) = socket.filter(|_| spec.is_some_and(|it| it.profile.network == Network::Proxy)) {
+            this.tasks.spawn(serve_network(socket, streams.gate, Weak::clone(&shared), Arc::clone(&child)));
         }
         this.tasks.spawn(async move {
             let drained = CancellationToken::new();
@@ -591,8 +600,8 @@ impl Shared {
         let (command, spec) = confine::probe(level, network);
         let (reader, writer) = std::io::pipe()?;
         let mut output = pipe::Receiver::from_owned_fd(reader.into())?;
-        let process =
-            Self::spawn(self, &command, Place::Session, Streams::Merged(&writer, None), Some(&spec))?;
+        let streams = Streams { merged: Some(&writer), gate: None };
+        let process = Self::spawn(self, &command, Place::Session, streams, Some(&spec))?;
         drop(writer);
         let mut text = Vec::new();
         let ended = async {

@@ -297,6 +297,18 @@ impl GrantRequester {
 }
 
 impl GrantRequester {
+    /// Requests the grant to run a program in the sandbox; see [`Self::grant_run`].
+    pub async fn grant_confined_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        let Some(policy) = &self.gate.policy() else { return Err(no_policy()) };
+        let approver = if self.gate.invoked { &Invoked } else { self.gate.approver.as_ref() };
+        policy.grant_confined_run(by, command, approver, cancel).await
+    }
+
     /// Requests the permit for a command to connect to a host; see [`ToolCx::permit`].
     ///
     /// The user did not name the host, so the policy asks even if they named the command.

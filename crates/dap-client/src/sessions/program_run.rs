@@ -3,7 +3,10 @@
 //! Requires a grant. Invariants: the program ends with the deadline or the cancellation; its output
 //! is bounded.
 
+use std::sync::Arc;
+
 use policy::SpawnGrant;
+use process::HostGate;
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 
@@ -34,10 +37,11 @@ impl Sessions {
         &self,
         command: &CommandLine,
         grant: &SpawnGrant,
+        gate: Arc<dyn HostGate>,
         clock: &Clock,
     ) -> Result<ProgramOutput, DapError> {
         let name = command.program.display().to_string();
-        let spawned = self.processes().spawn(command, grant).await;
+        let spawned = self.processes().spawn_gated(command, grant, gate).await;
         let mut process = spawned.map_err(|source| DapError::Spawn { adapter: name.clone(), source })?;
         drop(process.take_stdin());
         let stdout = process.take_stdout();

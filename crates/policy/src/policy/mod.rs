@@ -522,6 +522,21 @@ impl Policy {
         Ok(SpawnGrant::exactly(by, command))
     }
 
+    /// Permits like [`Self::grant_run`] a program that builds or lists, in the sandbox of commands.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn grant_confined_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        let grant = self.grant_run(by, command, approver, cancel).await?;
+        Ok(SpawnGrant { sandbox: self.sandbox_profile(&[]), ..grant })
+    }
+
     /// Permits `what` on a debugged program; asks where the policy says so.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ use policy::{Network, SandboxProfile};
 use serde::{Deserialize, Serialize};
 use shell::CommandLine;
 use tokio::net::TcpListener;
+use tokio::process::ChildStdin;
 
 /// Name of the helper's subcommand.
 pub const SUBCOMMAND: &str = "__confine";
@@ -106,14 +107,6 @@ impl Spec {
         Ok(bytes)
     }
 
-    /// Writes the spec into an empty pipe that does not block.
-    pub(crate) fn write_to(&self, pipe: impl AsFd) -> std::io::Result<()> {
-        let bytes = self.to_bytes()?;
-        let written = rustix::io::write(pipe, &bytes)?;
-        let is_whole = written == bytes.len();
-        if is_whole { Ok(()) } else { Err(std::io::Error::other("the sandbox profile is too long")) }
-    }
-
     /// Reads a spec, and no byte after it.
     fn read(mut input: impl Read) -> Result<Self, String> {
         let failed = |error: &dyn std::fmt::Display| format!("cannot read the sandbox profile: {error}");
@@ -135,7 +128,7 @@ impl Spec {
 
 /// Pilcrow's end of the socket that is the standard input of a helper.
 ///
-/// The helper of a command without input gets its spec there, and passes the listener of its proxy.
+/// The helper gets its spec there, then the command its input, and passes the listener of its proxy.
 #[derive(Debug)]
 pub(crate) struct HelperSocket(UnixStream);
 
@@ -152,8 +145,18 @@ impl HelperSocket {
             network::send(&own, &spec.to_bytes()?, &passed)?;
         }
         #[cfg(not(target_os = "linux"))]
-        spec.write_to(&own).map(|()| drop(namespaces))?;
+        {
+            drop(namespaces);
+            (&own).write_all(&spec.to_bytes()?)?;
+        }
         Ok((Self(own), OwnedFd::from(input).into()))
+    }
+
+    /// The writer of the command's input, which follows the spec.
+    ///
+    /// Must be called in a tokio runtime.
+    pub(crate) fn input(&self) -> std::io::Result<ChildStdin> {
+        ChildStdin::from_std(OwnedFd::from(self.0.try_clone()?).into())
     }
 
     /// Waits for the proxy's listener and the namespaces for later commands.

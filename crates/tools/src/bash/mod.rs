@@ -18,7 +18,7 @@ use std::time::Duration;
 use agent::events::{Update, UpdateKind};
 use agent::{ToolCx, ToolResult};
 use jobs::Job;
-use network::CommandHosts;
+pub(crate) use network::CommandHosts;
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
 use process::{SandboxLevel, deadlines};

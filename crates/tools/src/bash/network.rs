@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 type Decision = Arc<OnceCell<Result<HostPermit, String>>>;
 
 /// Decides about each host once for a command, and reports it.
-pub(super) struct CommandHosts {
+pub(crate) struct CommandHosts {
     requester: GrantRequester,
     events: EventReporter,
     cancel: CancellationToken,
@@ -26,7 +26,7 @@ pub(super) struct CommandHosts {
 }
 
 impl CommandHosts {
-    pub(super) fn new(cx: &ToolCx, cancel: CancellationToken) -> Arc<Self> {
+    pub(crate) fn new(cx: &ToolCx, cancel: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             requester: cx.grant_requester(),
             events: cx.event_reporter(),

@@ -19,6 +19,7 @@ use super::runners::{self, CargoTest, Start, TestRun, last_lines};
 use super::test_discovery::{TestFile, is_javascript};
 use super::{Answer, Cx, Debug, cargo_tests, needs, signals, test_search};
 use crate::Failure;
+use crate::bash::CommandHosts;
 
 /// Maximum number of ignored stops.
 const MAX_IGNORED_STOPS: usize = 1_000;
@@ -453,7 +454,7 @@ impl Debug {
         Ok(CTest::read(&listed, name))
     }
 
-    /// Runs a program of the project to its end.
+    /// Runs a program of the project to its end, in the sandbox of commands.
     ///
     /// The policy or the user permits the run first.
     pub(super) async fn run_program(
@@ -461,8 +462,9 @@ impl Debug {
         command: &CommandLine,
         cx: Cx<'_>,
     ) -> Result<ProgramOutput, Failure> {
-        let grant = cx.grant_requester().grant_run("debug", command, &cx.cancel).await?;
-        Ok(self.context.debug.run(command, &grant, cx.clock).await?)
+        let grant = cx.grant_requester().grant_confined_run("debug", command, &cx.cancel).await?;
+        let hosts = CommandHosts::new(&cx, cx.cancel.clone());
+        Ok(self.context.debug.run(command, &grant, hosts, cx.clock).await?)
     }
 }
 
