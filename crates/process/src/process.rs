@@ -578,13 +578,18 @@ impl Shared {
         for level in SandboxLevel::BEST_FIRST {
             let reason = match confine::missing(level) {
                 Some(reason) => reason.to_owned(),
-                None => match self.try_sandbox(level, Network::Allowed).await? {
-                    None => {
-                        let offline = self.try_sandbox(level, Network::Proxy).await?;
-                        return Ok(SandboxStatus::new(level, offline, &reasons));
+                None => {
+                    let offline = self.try_sandbox(level, Network::Proxy).await?;
+                    // Usually one try is enough.
+                    let problem = match offline {
+                        None => None,
+                        Some(_) => self.try_sandbox(level, Network::Allowed).await?,
+                    };
+                    match problem {
+                        None => return Ok(SandboxStatus::new(level, offline, &reasons)),
+                        Some(reason) => reason,
                     }
-                    Some(reason) => reason,
-                },
+                }
             };
             reasons.push(reason);
         }
