@@ -12,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tests::sandbox::{DEADLINE, finish};
-use tests::{Batch, Ran, Sandbox, check_output};
+use tests::{Batch, Ran, Sandbox, Scripted, check_output};
 
 const LEVELS: [&str; 2] = ["bwrap", "landlock"];
 
@@ -393,10 +393,64 @@ fn bash_without_bwrap(sandbox: &Sandbox, line: &str) -> Value {
 /// A home with a key, in a directory that a sandbox does not open for writing.
 fn home_with_key(sandbox: &mut Sandbox) -> tempfile::TempDir {
     let home = tempfile::tempdir_in(std::env::home_dir().unwrap()).unwrap();
-    std::fs::create_dir(home.path().join(".ssh")).unwrap();
+    for directory in [".ssh", ".cache"] {
+        std::fs::create_dir(home.path().join(directory)).unwrap();
+    }
     std::fs::write(home.path().join(".ssh/id_ed25519"), "secret\n").unwrap();
-    sandbox.variables.insert("HOME".to_owned(), home.path().display().to_string());
+    for (name, path) in [("HOME", home.path().to_owned()), ("PILCROW_HOME", home.path().join("pilcrow"))] {
+        sandbox.variables.insert(name.to_owned(), path.display().to_string());
+    }
     home
+}
+
+/// A server that tries to leave its sandbox before it serves, and notes what it can.
+#[test]
+fn language_servers_run_in_the_sandbox() {
+    let port = echo_first_lines();
+    for without_bwrap in [false, true] {
+        let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+        let home = home_with_key(&mut sandbox);
+        let script = json!({"methods": {"textDocument/hover": [[{"result": {"contents": "it serves"}}]]},
+            "capabilities": {"hoverProvider": true}});
+        let scripted = Scripted::install(&mut sandbox, &[script]);
+        let launcher = sandbox.beside("scripted tools/bin/basedpyright-langserver");
+        let noted = sandbox.beside("noted");
+        let [state, installed] =
+            ["state", "data/adapters"].map(|name| home.path().join("pilcrow").join(name));
+        std::fs::create_dir_all(&installed).unwrap();
+        let tries = format!(
+            "#!/bin/bash\nexec 9>'{}'\n\
+             : >~/written && echo outside >&9\n\
+             : >written && echo project >&9\n\
+             : >'{}/written' && echo state >&9\n\
+             cat ~/.ssh/id_ed25519 && echo key >&9\n\
+             : </dev/tcp/127.0.0.2/{port} && echo network >&9\n\
+             curl -s http://127.0.0.2:{port} | grep HTTP && echo proxy >&9\n\
+             : >~/.cache/written && echo cache >&9\n\
+             ls '{}' && echo installed >&9\n\
+             exec 9>&-\n",
+            noted.display(),
+            state.display(),
+            installed.display(),
+        );
+        let serve = std::fs::read_to_string(&launcher).unwrap();
+        std::fs::write(
+            &launcher,
+            serve.replace("#!/bin/sh\n", &tries.replace(" && echo", " 2>&1 >&2 && echo")),
+        )
+        .unwrap();
+        let arguments = json!({ "action": "hover", "file": "a.py", "line": 1 });
+        let answer = match without_bwrap {
+            true => tool_without_bwrap(&sandbox, "lsp", &arguments),
+            false => sandbox.tool("lsp", &arguments).value,
+        };
+        assert!(answer["content"][0]["text"].as_str().unwrap().contains("it serves"), "{answer:#}");
+        // Landlock cannot make a project in the directory for temporary files read-only.
+        let expected = if without_bwrap { "project\ncache\ninstalled\n" } else { "cache\ninstalled\n" };
+        assert_eq!(std::fs::read_to_string(noted).unwrap(), expected);
+        assert!(!home.path().join("written").exists() && !state.join("written").exists());
+        assert_eq!(scripted.sent("initialize")[0]["processId"], Value::Null);
+    }
 }
 
 /// The build script of a test is foreign code that runs before any debugger.

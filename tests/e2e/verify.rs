@@ -1018,6 +1018,7 @@ fn renames_that_break_code_are_never_called_clean() {
 fn a_one_shot_rename_in_rust_is_compiled() {
     let sandbox = Sandbox::with(&[
         ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("Cargo.lock", "version = 4\n\n[[package]]\nname = \"x\"\nversion = \"0.1.0\"\n"),
         (
             "src/lib.rs",
             "mod a;\n\npub trait Shape {\n    fn area(&self) -> u8;\n}\n\nmacro_rules! area {\n    ($it:expr) => {\n        $it.area()\n    };\n}\n\npub fn total(it: &dyn Shape) -> u8 {\n    area!(it) + a::three()\n}\n",

@@ -260,6 +260,10 @@ fn read<D: Definition>(file: &Path, from_project: bool) -> Result<D, DefinitionE
             "the name {name:?} differs from the file's: rename the file to {name}.toml, or write name = {stem:?}"
         )));
     }
+    // It names a directory too.
+    if name.starts_with('.') {
+        return Err(fail(format!("the name {name:?} begins with a dot: choose another one")));
+    }
     Ok(definition)
 }
 
@@ -313,6 +317,17 @@ mod tests {
             found += all.len();
         }
         assert!(found > 500, "{found}");
+    }
+
+    #[test]
+    fn a_name_leads_to_no_other_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("...toml");
+        let text = "name = \"..\"\n[command]\ncandidates = [\"x\"]\n[install]\nhow = \"page\"\npage = \"x\"\n\
+                    [[languages]]\nid = \"x\"\npatterns = [\"*.x\"]\n";
+        std::fs::write(&file, text).unwrap();
+        let refused = read::<ServerDefinition>(&file, true).unwrap_err();
+        expect![[r#"the name ".." begins with a dot: choose another one"#]].assert_eq(&refused.reason);
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub struct Report {
     pub root: AbsPath,
     /// Whether the project's tools may run without a question.
     pub trusted: bool,
-    /// The sandbox of commands, or why there is none.
+    /// The sandbox of commands and language servers, or why there is none.
     pub confinement: String,
     /// The process that executes the commands of this project.
     ///
@@ -160,9 +160,10 @@ pub async fn examine(
     }
 }
 
-/// Describes the sandbox of the agent's commands.
+/// Describes the sandbox of commands and language servers.
 async fn confinement(policy: &Policy, processes: &Arc<Processes>) -> String {
-    let none = |why: &str| format!("none ({why}): commands run without a sandbox, with your own rights");
+    let none =
+        |why: &str| format!("none ({why}): commands and servers run without a sandbox, with your own rights");
     if policy.sandbox_mode() == SandboxMode::Off {
         return none("exec.sandbox is off");
     }
@@ -171,7 +172,9 @@ async fn confinement(policy: &Policy, processes: &Arc<Processes>) -> String {
         return detail;
     }
     if policy.sandbox_mode() == SandboxMode::Required {
-        return format!("none ({detail}): commands do not run, since exec.sandbox is \"required\"");
+        return format!(
+            "none ({detail}): commands and servers do not run, since exec.sandbox is \"required\""
+        );
     }
     none(&detail)
 }
@@ -209,7 +212,7 @@ async fn version(
 ) -> Result<String, String> {
     let cwd = AbsPath::new(path).and_then(|path| path.parent()).ok_or("its path is not absolute")?;
     let command = CommandLine { program: path.to_owned(), args: args.to_vec(), env: Vec::new(), cwd };
-    let grant = policy.grant_invoked("doctor", &command).map_err(|denied| denied.to_string())?;
+    let grant = policy.grant_query("doctor", &command).map_err(|denied| denied.to_string())?;
     let mut process = processes.spawn(&command, &grant).await.map_err(|error| error.to_string())?;
     drop(process.take_stdin());
     let mut output = Vec::new();

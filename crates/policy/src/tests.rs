@@ -151,6 +151,7 @@ pub(crate) fn command(fixture: &Fixture, program: &str, args: &[&str]) -> Comman
 
 fn request(fixture: &Fixture, definition: &str, from_project: bool) -> SpawnRequest {
     SpawnRequest {
+        changes: None,
         definition: definition.into(),
         command: command(fixture, definition, &["--stdio"]),
         root: fixture.root.clone(),

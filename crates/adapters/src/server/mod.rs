@@ -96,6 +96,13 @@ pub struct ServerDefinition {
     /// The version of the language that the server uses for all packages.
     pub language_version: Option<LanguageVersionRule>,
     pub command: CommandRule,
+    /// Paths below the root that the server changes itself; `.` for the whole root.
+    ///
+    /// A directory's name ends with `/`, and is created if it is missing.
+    ///
+    /// The sandbox denies it other changes of the project.
+    #[serde(default)]
+    pub writes: Vec<String>,
     /// The priority of each feature, 1 to 100. `None`: every feature at 50.
     pub features: Option<BTreeMap<Feature, u8>>,
     /// `initializationOptions`, with dotted keys unfolded.

@@ -89,7 +89,9 @@ impl Project {
             state: Some(workspace.state().clone()),
             shown: Vec::new(),
         });
-        let policy = Arc::new(policy.allowing_reads(&[tools::Shell::outputs(&workspace)]));
+        // Installed servers run in the sandbox, which hides other data of Pilcrow.
+        let installed = homes.data.path().join("adapters");
+        let policy = Arc::new(policy.allowing_reads(&[tools::Shell::outputs(&workspace), installed]));
         if access.trusted {
             policy.trust_for_now();
         }

@@ -12,6 +12,7 @@ mod ahead;
 mod budget;
 mod choice;
 mod commit;
+mod hosts;
 mod place;
 mod reload;
 mod slot;

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use policy::{SpawnGrant, SpawnRequest};
+use paths::AbsPath;
+use policy::{ProgramFiles, SpawnGrant, SpawnRequest};
 use process::deadlines;
 use process::{Process, SpawnError};
 use shell::CommandLine;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::ServerPool;
+use super::hosts::ServerHosts;
 use super::reload::CHANGED;
 use super::slot::{InUse, Slot};
 use crate::error::{ServerError, StartCause};
@@ -117,8 +119,13 @@ impl ServerPool {
         vec![
             ("root", slot.root.to_string()),
             ("workspace", self.workspace.root().to_string()),
-            ("state", self.workspace.state().path().to_string()),
+            ("state", self.state_of(slot).to_string()),
         ]
+    }
+
+    /// The server's own directory for the workspace.
+    fn state_of(&self, slot: &Slot) -> AbsPath {
+        self.workspace.state().path().join("server-data").join(&slot.name)
     }
 
     /// Starts the process and initializes it in a task of the pool.
@@ -218,11 +225,17 @@ impl ServerPool {
         command: &CommandLine,
         clock: Clock<'_>,
     ) -> Result<SpawnGrant, ServerError> {
+        let directories = definition.writes.iter().filter(|name| name.ends_with('/'));
         let request = SpawnRequest {
             definition: name,
             from_project: definition.from_project,
             root: slot.root.clone(),
             command: command.clone(),
+            changes: Some(ProgramFiles {
+                state: Some(self.state_of(slot)),
+                project: definition.writes.iter().map(|name| slot.root.join(name)).collect(),
+                created: directories.map(|name| slot.root.join(name)).collect(),
+            }),
         };
         let grant = self.policy.grant_spawn(&request, &*self.approver, clock.cancel).await;
         grant.map_err(|denied| ServerError::Denied { server: definition.name.clone(), denied })
@@ -264,7 +277,8 @@ impl ServerPool {
         command: &CommandLine,
         grant: &SpawnGrant,
     ) -> Result<Process, ServerError> {
-        self.processes.spawn(command, grant).await.map_err(|error| match error {
+        let spawned = self.processes.spawn_gated(command, grant, self.hosts(&definition.name)).await;
+        spawned.map_err(|error| match error {
             SpawnError::MissingProgram { program } => {
                 self.missing(definition, format!("{program} does not exist"))
             }
@@ -272,8 +286,13 @@ impl ServerPool {
         })
     }
 
+    fn hosts(&self, server: &str) -> Arc<ServerHosts> {
+        Arc::new(ServerHosts::new(server, Arc::clone(&self.policy)))
+    }
+
     async fn probe(&self, command: &CommandLine, grant: &SpawnGrant) -> Result<(), String> {
-        let mut process = self.processes.spawn(command, grant).await.map_err(|error| error.to_string())?;
+        let spawned = self.processes.spawn_gated(command, grant, self.hosts(grant.definition())).await;
+        let mut process = spawned.map_err(|error| error.to_string())?;
         // The probe's output is dropped only after its end, because a closed pipe could make it
         // fail. A server that is probed by its own command ends at the end of its input.
         drop(process.take_stdin());

@@ -130,7 +130,8 @@ impl Server {
         let first = core.folders().first().unwrap_or(&core.root).clone();
         let uri = paths::path_to_uri(first.as_path());
         let mut params = json!({
-            "processId": std::process::id(),
+            // In a sandbox the server does not see this process, and would exit.
+            "processId": null,
             "clientInfo": {"name": "pilcrow", "version": env!("CARGO_PKG_VERSION")},
             "locale": "en",
             "rootPath": first.to_string(),

@@ -63,10 +63,38 @@ impl Policy {
                 self.grants.lock().add_rule(rule, term);
             }
         }
+        Ok(self.host_permit(host, port))
+    }
+
+    /// Permits a language server to connect to a host, without asking: nobody waits for an answer.
+    ///
+    /// Package registries are permitted unless a rule says otherwise. The audit log has a row for each call.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub fn permit_server_host(&self, server: &str, host: &str, port: u16) -> Result<HostPermit, Denied> {
+        let default = || match rules::is_package_host(host, port) {
+            true => (Decision::Allow, "http: a package registry".to_owned()),
+            false => self.default_for(Capability::Http),
+        };
+        let found = self.decide(|rules| rules::for_host(rules, host, port), default);
+        let subject = vec![format!("{host}:{port}"), server.to_owned()];
+        if found.decision != Decision::Allow {
+            let reason = format!("{}; allow it with a rule `allow http {host}:{port}`", found.reason);
+            return Err(self.deny(Capability::Http, By::Policy, reason, subject));
+        }
+        let (capability, decision, by, reason) =
+            (Capability::Http.name(), "allow", By::Policy, &*found.reason);
+        let row = Decided { capability, decision, by, answer: None, reason, subject, class: None };
+        self.require_row(self.audit.record(row), None)?;
+        Ok(self.host_permit(host, port))
+    }
+
+    fn host_permit(&self, host: &str, port: u16) -> HostPermit {
         let settings = self.options.rules.iter().filter(|rule| !rule.tightens());
         let private = rules::for_host(settings, host, port)
             .is_some_and(|rule| rule.decision == Decision::Allow && rule.names_host());
-        Ok(HostPermit { private })
+        HostPermit { private }
     }
 }
 
@@ -75,6 +103,21 @@ mod tests {
     use super::*;
     use crate::Answer;
     use crate::tests::{Fixture, Script, audit, policy, rules};
+
+    #[test]
+    fn servers_reach_package_registries_unless_a_rule_denies_them() {
+        let fixture = Fixture::new(&[]);
+        let permits = |rule: &[&str], host: &str| {
+            let policy = policy(&fixture, |options| options.rules = rules(rule));
+            policy.permit_server_host("x", host, 443).is_ok()
+        };
+        assert!(permits(&[], "pypi.org") && !permits(&[], "example.org"));
+        assert!(permits(&["allow http example.org"], "example.org"));
+        for rule in ["ask http @packages", "deny http pypi.org"] {
+            assert!(!permits(&[rule], "pypi.org"), "{rule}");
+        }
+        assert_eq!(audit(&fixture).len(), 5);
+    }
 
     #[tokio::test]
     async fn one_answer_allows_all_package_registries() {

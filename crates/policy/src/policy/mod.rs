@@ -132,6 +132,19 @@ pub struct SpawnRequest {
     pub root: AbsPath,
     /// Whether the project has the definition; else it is built in or the user's.
     pub from_project: bool,
+    /// What the program changes, if it runs in a sandbox.
+    pub changes: Option<ProgramFiles>,
+}
+
+/// What a definition's program may change besides caches and temporary files.
+#[derive(Debug, Clone, Default)]
+pub struct ProgramFiles {
+    /// Its own directory for the workspace, created if missing.
+    pub state: Option<AbsPath>,
+    /// Files and directories in the project, of which the rest is read-only.
+    pub project: Vec<AbsPath>,
+    /// Those that are created as directories if they are missing.
+    pub created: Vec<AbsPath>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -443,7 +456,7 @@ impl Policy {
             root: request.root.clone(),
             program: request.command.program.clone(),
             args,
-            sandbox: None,
+            sandbox: request.changes.as_ref().and_then(|files| self.program_profile(files)),
         })
     }
 
@@ -462,8 +475,8 @@ impl Policy {
 
     /// Permits a program that the user's own command named, without asking.
     ///
-    /// `pilcrow doctor` is such a command. The grant is for exactly this program and its arguments.
-    /// Callers must not pass a command that a model chose.
+    /// `pilcrow adapters install` is such a command. The grant is for exactly this program and its
+    /// arguments. Callers must not pass a command that a model chose.
     ///
     /// # Errors
     ///
@@ -471,6 +484,16 @@ impl Policy {
     pub fn grant_invoked(&self, definition: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
         self.refuse_command(command)?;
         Ok(SpawnGrant::exactly(definition, command))
+    }
+
+    /// Permits like [`Self::grant_invoked`] a program that only prints, in a sandbox without network.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if a rule denies it.
+    pub fn grant_query(&self, definition: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
+        let sandbox = self.program_profile(&ProgramFiles::default());
+        Ok(SpawnGrant { sandbox, ..self.grant_invoked(definition, command)? })
     }
 
     /// Permits the tool `by` to run `command`, a program of the user.

@@ -1,8 +1,11 @@
-//! The sandbox profile of a command line.
+//! The sandbox profile of each kind of program.
 //!
-//! A line may write the project, temporary files and the caches of build tools. It reads everything but
-//! keys, logins and Pilcrow's own files. Inside the project, files that other programs execute stay as they
-//! are. A line whose commands are all one tool of [`TOOLS`] may use what that tool works with.
+//! A command line may write the project, temporary files and the caches of build tools. It reads everything
+//! but keys, logins and Pilcrow's own files. Inside the project, files that other programs execute stay as
+//! they are. A line whose commands are all one tool of [`TOOLS`] may use what that tool works with.
+//!
+//! The program of a definition may do the same as a command line, but it changes nothing in the project
+//! except what its definition names.
 
 use std::path::Path;
 
@@ -10,7 +13,7 @@ use paths::canonical_existing as canonical;
 use paths::{AbsPath, credential_names};
 use shell::Named;
 
-use super::{Decision, Policy, SandboxMode};
+use super::{Decision, Policy, ProgramFiles, SandboxMode};
 use crate::rules::Capability;
 use crate::{Network, SandboxProfile};
 
@@ -130,7 +133,7 @@ impl Policy {
         let credentials = credential_names().filter(|name| !used(name)).filter_map(in_home);
         let credentials =
             credentials.filter(|path| self.judge_resolved(Capability::Read, path).decision == Decision::Deny);
-        let mut hidden: Vec<AbsPath> = credentials.chain(self.options.own.iter().cloned()).collect();
+        let mut hidden: Vec<AbsPath> = credentials.chain(self.options.own.iter().map(canonical)).collect();
         // The project itself can always be read.
         hidden
             .retain(|path| !root.starts_with(path) && repository.iter().all(|it| !it.git.starts_with(path)));
@@ -141,11 +144,32 @@ impl Policy {
             writable,
             protected: protected.iter().map(canonical).collect(),
             hidden,
-            readable: self.options.shown.clone(),
+            readable: self.options.shown.iter().map(canonical).collect(),
             // A tool reaches its servers and agents by protocols of its own.
             network: if tool.is_some() { Network::Allowed } else { Network::Proxy },
             required: mode == SandboxMode::Required,
         })
+    }
+
+    /// The limits of a definition's program; `None` without a sandbox.
+    pub(super) fn program_profile(&self, files: &ProgramFiles) -> Option<SandboxProfile> {
+        let mut profile = self.sandbox_profile(&[])?;
+        let root = &self.options.root;
+        // A link may have been put in the place of a directory.
+        let own = files.project.iter().map(canonical).filter(|path| path.starts_with(root));
+        let own: Vec<AbsPath> = own.filter(|path| !profile.denies_write(path)).collect();
+        let mut project = vec![root.clone()];
+        project.extend(Repository::find(root).into_iter().flat_map(|it| it.directories));
+        if !own.contains(root) {
+            profile.writable.retain(|path| !project.contains(path));
+            profile.protected.extend(project);
+        }
+        let state = files.state.as_ref().map(canonical);
+        profile.readable.extend(state.clone());
+        let created = files.created.iter().map(canonical).filter(|path| own.contains(path));
+        profile.created.extend(created.chain(state.clone()));
+        profile.writable.extend(own.into_iter().chain(state));
+        Some(profile)
     }
 }
 
@@ -271,6 +295,33 @@ mod tests {
         assert!(git.required && !git.protected.contains(&top.join(".git/config")));
         assert!(git.protected.contains(&top.join(".git/hooks")));
         assert!(policy(&root, SandboxMode::Off).sandbox_profile(&commands(&["ls"])).is_none());
+    }
+
+    #[test]
+    fn a_program_changes_only_what_its_definition_names() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        for directory in [".git/hooks", "sub/state", "other"] {
+            std::fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        let root = top.join("sub");
+        std::os::unix::fs::symlink(top.join("other"), root.join("link")).unwrap();
+        let policy = policy(&root, SandboxMode::Auto);
+        let state = root.join("state/server-data/x");
+        let names = ["build", "link", ".husky/x", "../other", "state"];
+        let project = names.map(|name| root.join(name)).to_vec();
+        let created = vec![root.join("link"), root.join("build")];
+        let files = ProgramFiles { state: Some(state.clone()), project, created };
+        let profile = policy.program_profile(&files).unwrap();
+        assert!(profile.created.ends_with(&[root.join("build"), state.clone()]));
+        let added: Vec<&AbsPath> = profile.writable.iter().filter(|path| path.starts_with(&top)).collect();
+        assert_eq!(added, [&root.join("build"), &state]);
+        assert!(profile.protected.contains(&root) && profile.protected.contains(&top));
+        assert!(!profile.denies_read(&state) && profile.denies_read(&root.join("state/audit")));
+        let whole = ProgramFiles { project: vec![root.clone()], ..ProgramFiles::default() };
+        let profile = policy.program_profile(&whole).unwrap();
+        assert!(profile.writable.contains(&root) && !profile.protected.contains(&root));
+        assert!(profile.protected.contains(&root.join(".husky")));
     }
 
     #[test]

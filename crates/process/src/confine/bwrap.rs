@@ -1,11 +1,12 @@
 //! The arguments of bubblewrap.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{Seek, Write};
 use std::os::fd::IntoRawFd;
 use std::path::{Path, PathBuf};
 
+use paths::AbsPath;
 use policy::Network;
 use rustix::thread::CapabilitySet;
 use seccompiler::BpfProgram;
@@ -116,24 +117,19 @@ impl Options {
     }
 
     /// Adds the limits on files; a later one covers an earlier one.
-    fn files(&mut self, spec: &Spec, sockets: &BTreeSet<PathBuf>) {
+    fn files<'a>(&mut self, spec: &'a Spec, sockets: &BTreeSet<PathBuf>) {
         let profile = &spec.profile;
-        let mut writable: Vec<&Path> = profile.writable.iter().map(|path| path.as_path()).collect();
-        // Parents first: a later mount of the parent would cover the child.
-        writable.sort();
-        for path in writable.iter().filter(|path| path.exists()) {
-            self.map("--bind", path);
-        }
-        let protected: Vec<&Path> =
-            profile.protected.iter().map(|path| path.as_path()).filter(|path| path.exists()).collect();
+        let paths = |of: &'a [AbsPath]| of.iter().map(|path| path.as_path()).filter(|path| path.exists());
+        let (writable, protected) = (paths(&profile.writable), paths(&profile.protected));
+        // In this order, parents are first: a later mount of the parent would cover the child.
+        let mut mounts: BTreeMap<&Path, &str> = writable.map(|path| (path, "--bind")).collect();
+        mounts.extend(protected.clone().map(|path| (path, "--ro-bind")));
         // A directory that is a mount cannot be renamed, with a changed copy put in its place.
-        let above: BTreeSet<&Path> = protected
-            .iter()
-            .flat_map(|path| path.ancestors().skip(1))
-            .filter(|path| writable.iter().any(|top| path.starts_with(top)) && !writable.contains(path))
-            .collect();
-        above.iter().for_each(|directory| self.map("--bind", directory));
-        protected.iter().for_each(|path| self.map("--ro-bind", path));
+        let is_writable = |path: &&Path| path.ancestors().find_map(|it| mounts.get(it)) == Some(&"--bind");
+        let above = protected.flat_map(|path| path.ancestors().skip(1)).filter(is_writable);
+        let above: Vec<&Path> = above.collect();
+        mounts.extend(above.into_iter().map(|path| (path, "--bind")));
+        mounts.iter().for_each(|(path, option)| self.map(option, path));
         for socket in sockets {
             self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), socket.as_os_str()]);
         }
@@ -144,7 +140,8 @@ impl Options {
             }
             self.add([OsStr::new("--tmpfs"), path.as_os_str()]);
             for shown in profile.readable.iter().filter(|shown| shown.as_path().starts_with(path)) {
-                self.map("--ro-bind-try", shown.as_path());
+                let is_writable = profile.writable.contains(shown);
+                self.map(if is_writable { "--bind-try" } else { "--ro-bind-try" }, shown.as_path());
             }
             self.add([OsStr::new("--remount-ro"), path.as_os_str()]);
         }

@@ -155,6 +155,7 @@ impl Debug {
                 command: plan.command.clone(),
                 root: plan.root.clone(),
                 from_project: plan.adapter.from_project,
+                changes: None,
             })
             .await?;
         match &plan.program {
