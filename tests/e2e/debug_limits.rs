@@ -45,7 +45,7 @@ fn debugpy_is_not_sent_unsupported_requests() {
     let sandbox = Sandbox::with(&[("a.py", "n = 1\nprint(n)\n")]);
     let mut batch = Batch::start(&sandbox);
     says(&mut batch, &at("a.py", 2), &["stopped: breakpoint"]);
-    for command in ["dataBreakpointInfo", "stepBack", "readMemory", "restartFrame", "disassemble"] {
+    for command in ["dataBreakpointInfo", "stepBack", "readMemory", "restartFrame", "disassemble", "cancel"] {
         let request = json!({"action": "request", "command": command, "arguments": "{\"threadId\": 1}"});
         let begin = Instant::now();
         batch.call("debug", &request).fails("unsupported");
@@ -100,6 +100,33 @@ fn a_python_traceback_has_the_programs_frames() {
     let output = ended["output"].as_str().expect("a text");
     assert!(!output.contains("runpy") && !output.contains("debugpy"), "{output}");
     assert!(batch.end().0.success());
+}
+
+/// A wrong request is answered, and the program stays stopped.
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn wrong_requests_do_not_end_an_adapter() {
+    let go = "package main\n\nfunc main() {\n\tn := 1\n\tprintln(n)\n}\n";
+    let c = "int main(void) {\n  int n = 1;\n  return n;\n}\n";
+    let sandbox = Sandbox::with(&[("a.c", c), ("a.go", go)]);
+    let mut gcc = Command::new("gcc");
+    assert!(
+        gcc.args(["-g", "-o", "a", "a.c"]).current_dir(sandbox.project()).status().expect("gcc").success()
+    );
+    for (program, adapter, file, line) in [("a", "lldb-dap", "a.c", 3), ("a.go", "delve", "a.go", 5)] {
+        let mut batch = Batch::start(&sandbox);
+        let points = json!([{"file": file, "line": line}]);
+        let launch =
+            json!({"action": "launch", "program": program, "adapter": adapter, "breakpoints": points});
+        says(&mut batch, &launch, &["stopped: breakpoint"]);
+        for (command, arguments) in [("nonsense", "{}"), ("scopes", "{\"frameId\": \"1\"}")] {
+            let request = json!({"action": "request", "command": command, "arguments": arguments});
+            batch.call("debug", &request).fails("not_applied");
+        }
+        says(&mut batch, &json!({"action": "evaluate", "expression": "n"}), &["n = 1"]);
+        says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+        assert!(batch.end().0.success());
+    }
 }
 
 #[test]

@@ -325,6 +325,7 @@ async fn hub() {
         canonical_path: Box::new(str::to_owned),
         session_info: json!({}),
         initial_breakpoints: Vec::new(),
+        known_requests: Vec::new(),
         end_program: None,
     };
     let (hub, agent) = HubHandle::spawn("bench", options, reader, writer, &tracker);

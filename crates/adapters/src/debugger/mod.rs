@@ -136,6 +136,8 @@ pub enum Transport {
 pub struct Quirks {
     /// Further requirements of the adapter, shown when it does not start.
     pub requires: Option<String>,
+    /// The requests without a capability that it knows, if it ends at others.
+    pub known_requests: Vec<String>,
     /// Operator "or" of its language, which merges two conditions on one line.
     pub or_operator: Option<String>,
     /// Starts of the adapter's own lines that contain nothing about the program.

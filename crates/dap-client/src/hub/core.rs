@@ -256,9 +256,14 @@ impl Hub {
             (Role::User, "configurationDone") => self.client_configured(client, message),
             (Role::User, "terminate") => self.terminate(client, message),
             (_, "cancel") => self.cancel(client, message),
-            (_, command) if let Some(capability) = self.missing_capability(command) => {
-                let sentence = format!("the debug adapter has no `{command}`: it lacks `{capability}`");
+            (_, command) if let Some(reason) = self.exclusion(command) => {
+                let sentence = format!("the debug adapter has no `{command}`: {reason}");
                 self.refuse(client, &message, "notSupported", &sentence);
+            }
+            (_, _) if let Some(member) = text_for_number(&message) => {
+                // It ends delve 1.20.2 together with the program.
+                let sentence = format!("`{member}` must be a number");
+                self.refuse(client, &message, "invalidArguments", &sentence);
             }
             (_, command) if runs(command) && phase != Phase::Live => {
                 self.refuse(client, &message, "notConfigured", "`configurationDone` comes first");
@@ -298,10 +303,15 @@ impl Hub {
         }
     }
 
-    /// The capability that a request needs and the adapter lacks.
-    fn missing_capability(&self, command: &str) -> Option<&'static str> {
-        let needed = required_capability(command)?;
-        self.capabilities.as_ref().is_some_and(|it| it[needed] != true).then_some(needed)
+    /// The reason not to send a request to this adapter.
+    fn exclusion(&self, command: &str) -> Option<String> {
+        let Some(needed) = required_capability(command) else {
+            let known = &self.options.known_requests;
+            let is_known = known.is_empty() || known.iter().any(|it| it == command);
+            return (!is_known).then(|| "an unknown request would end it".to_owned());
+        };
+        let lacks = self.capabilities.as_ref().is_some_and(|it| it[needed] != true);
+        lacks.then(|| format!("it lacks `{needed}`"))
     }
 
     /// Number of unanswered requests of a client: sent, queued and deferred.
@@ -313,7 +323,9 @@ impl Hub {
 
     fn cancel(&mut self, client: ClientId, mut message: Envelope) {
         let mut arguments = message.content();
-        if arguments["requestId"].is_null() {
+        let can = self.capabilities.as_ref().is_some_and(|it| it["supportsCancelRequest"] == true);
+        // debugpy 1.8.22 answers nothing more after a `cancel` of nothing.
+        if can && arguments["requestId"].is_null() && arguments["progressId"].is_string() {
             return self.forward(client, message, Work::Plain);
         }
         let key = arguments["requestId"].to_string();
@@ -328,7 +340,6 @@ impl Hub {
             return self.answer(client, &message, Value::Null);
         }
         let found = self.pending.iter().find(|(_, it)| is_named(&it.from)).map(|(number, _)| *number);
-        let can = self.capabilities.as_ref().is_some_and(|it| it["supportsCancelRequest"] == true);
         match found {
             Some(number) if can => {
                 arguments["requestId"] = json!(number);
@@ -544,6 +555,12 @@ impl Hub {
 
 fn changes(command: &str) -> bool {
     matches!(command, "setVariable" | "setExpression" | "writeMemory")
+}
+
+/// The member of the arguments that is a text and must be a number.
+fn text_for_number(message: &Envelope) -> Option<&'static str> {
+    let arguments = message.content();
+    ["threadId", "frameId", "variablesReference"].into_iter().find(|it| arguments[it].is_string())
 }
 
 fn is_from(requester: &Requester, client: ClientId) -> bool {

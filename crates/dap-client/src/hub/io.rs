@@ -501,6 +501,7 @@ mod tests {
             canonical_path: Box::new(str::to_owned),
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
+            known_requests: Vec::new(),
             end_program: None,
         }
     }

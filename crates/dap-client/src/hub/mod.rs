@@ -98,6 +98,10 @@ pub struct HubOptions {
     ///
     /// They apply until the first client joins.
     pub initial_breakpoints: Vec<BreakpointRequest>,
+    /// The requests without a capability that the adapter knows.
+    ///
+    /// Empty if it refuses others itself.
+    pub known_requests: Vec<String>,
     /// Ends a program that would continue, before the adapter ends the session.
     pub end_program: Option<Box<dyn Fn() + Send>>,
 }

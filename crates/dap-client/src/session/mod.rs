@@ -301,6 +301,7 @@ impl Session {
             canonical_path: Box::new(shared::real_path),
             session_info: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
             initial_breakpoints: plan.user_breakpoints.clone(),
+            known_requests: plan.adapter.quirks.known_requests.clone(),
             end_program,
         };
         let (hub, agent) = HubHandle::spawn(&id, options, reader, writer, tracker);

@@ -21,6 +21,10 @@ struct Bench {
 impl Bench {
     /// Creates a hub with an agent and a user's client.
     fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    fn with(known_requests: Vec<String>) -> Self {
         let options = HubOptions {
             or_operator: None,
             exception_names: None,
@@ -29,6 +33,7 @@ impl Bench {
             canonical_path: Box::new(str::to_owned),
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
+            known_requests,
             end_program: None,
         };
         let mut bench = Self { hub: Hub::new(options), seq: 0 };
@@ -288,6 +293,30 @@ fn a_cancelled_request_is_named_by_the_adapters_number() {
     assert_ne!(number, json!(own), "hub and client use different numbers");
     let (_, cancel) = send("cancel", json!({ "requestId": own }));
     assert_eq!(cancel.content(), json!({ "requestId": number }));
+    // An adapter may answer nothing more after a request that names nothing.
+    for nothing in [json!({}), json!({ "requestId": 99_999 }), json!({ "progressId": null })] {
+        let answers = bench.ask(USER, "cancel", nothing.clone());
+        assert!(answers.iter().any(Envelope::success), "{nothing}");
+    }
+}
+
+#[test]
+fn requests_that_would_end_an_adapter_are_refused() {
+    let mut bench = Bench::with(vec!["scopes".to_owned()]);
+    bench.ask(AGENT, "initialize", json!({}));
+    bench.adapter_is_there();
+    for command in ["initialize", "attach", "configurationDone"] {
+        bench.ask(USER, command, json!({}));
+    }
+    for (command, arguments, message) in [
+        ("unknown", json!({}), "notSupported"),
+        ("scopes", json!({ "frameId": "1" }), "invalidArguments"),
+        ("scopes", json!({ "frameId": 1 }), ""),
+    ] {
+        let answers = bench.ask(USER, command, arguments.clone());
+        let refused = answers.first().map(|it| it.value("message")).unwrap_or(json!(""));
+        assert_eq!(refused, json!(message), "{command} {arguments}");
+    }
 }
 
 /// Breakpoints of one client in one source.

@@ -102,6 +102,7 @@ impl World {
             canonical_path: Box::new(str::to_owned),
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
+            known_requests: Vec::new(),
             end_program: None,
         };
         let mut world = Self {
