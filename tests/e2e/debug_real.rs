@@ -553,6 +553,7 @@ fn a_stop_on_entry_is_in_the_first_statement() {
         let launch =
             json!({"action": "launch", "program": program, "adapter": adapter, "stop_on_entry": true});
         says(&mut batch, &launch, &["stopped: ", place]);
+        says(&mut batch, &action("restart"), &["stopped: ", place]);
         // Its own breakpoint is removed, so that the program continues.
         let listed = says(&mut batch, &action("breakpoints"), &[]);
         assert_eq!(listed["breakpoints"], json!([]), "{adapter}");

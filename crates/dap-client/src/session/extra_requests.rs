@@ -53,18 +53,18 @@ impl Session {
         self.run(command, thread, clock).await
     }
 
-    /// Restarts the program if the adapter supports it.
-    ///
-    /// Returns `false` if it does not; then nothing was sent.
+    /// Whether the adapter can restart the program.
+    pub fn can_restart(&self) -> bool {
+        self.can("supportsRestartRequest")
+    }
+
+    /// Restarts the program.
     ///
     /// # Errors
     ///
     /// [`DapError`].
-    pub async fn restart(&self, clock: &Clock) -> Result<bool, DapError> {
+    pub async fn restart(&self, clock: &Clock) -> Result<(), DapError> {
         self.in_control("restart")?;
-        if !self.can("supportsRestartRequest") {
-            return Ok(false);
-        }
         self.control_taken();
         // Some adapters read the arguments, and some fail without any.
         let arguments = json!({ "arguments": self.plan.arguments });
@@ -74,7 +74,7 @@ impl Session {
                 self.inner.take(Input::NotResumed);
                 Err(error)
             }
-            other => other.map(|_| true),
+            other => other.map(drop),
         }
     }
 

@@ -306,10 +306,13 @@ impl Sessions {
 
     /// The plan and grant to start a session again with its current breakpoints.
     ///
+    /// The functions of its stop on entry are added.
     /// `None` if Pilcrow did not start it.
     pub fn restart_plan(&self, session: &Session) -> Option<(LaunchPlan, policy::SpawnGrant)> {
         let grant = session.grant().cloned()?;
-        Some((LaunchPlan { breakpoints: session.breakpoints().unplaced(), ..session.plan().clone() }, grant))
+        let (plan, mut breakpoints) = (session.plan().clone(), session.breakpoints().unplaced());
+        plan.entry.iter().flatten().for_each(|it| breakpoints.add_function(it));
+        Some((LaunchPlan { breakpoints, ..plan }, grant))
     }
 
     /// A session's members for structured results.

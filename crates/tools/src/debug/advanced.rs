@@ -56,12 +56,19 @@ impl Debug {
         let can_restart = !root.adapter_launches_only()
             && !root.is_unresponsive()
             && !matches!(root.state(), State::Terminated(_));
-        if can_restart && root.restart(cx.clock).await? {
+        if can_restart && root.can_restart() {
+            if let Some(entry) = plan.entry.as_ref().filter(|it| !it.is_empty()) {
+                let add = |all: &mut Breakpoints| entry.iter().for_each(|it| all.add_function(it));
+                debug.change_breakpoints(&root, add, cx.clock).await?;
+            }
+            root.restart(cx.clock).await?;
+            self.run_to_own_code(&root, plan.entry.as_deref(), cx.clock).await?;
             return self.snapshot(&root, cx).await;
         }
         let runs = Arc::new(super::launch::TerminalGrants(cx.grant_requester()));
         let fresh = debug.relaunch(&root, runs, cx.clock).await?;
         fresh.started_by(cx.starter.clone());
+        self.run_to_own_code(&fresh, plan.entry.as_deref(), cx.clock).await?;
         let shown = self.snapshot(&fresh, cx).await?;
         let note =
             format!("{} cannot restart: launched again with the same breakpoints\n", root.adapter.name);

@@ -41,12 +41,15 @@ impl Debug {
     }
 
     /// Runs from an adapter's stop on entry to the first frame that has a source.
-    async fn run_to_own_code(
+    ///
+    /// Does nothing if `entry` is `None`. Removes the functions that serve this alone.
+    pub(super) async fn run_to_own_code(
         &self,
         session: &Arc<Session>,
-        entry: &[String],
+        entry: Option<&[String]>,
         clock: &Clock,
     ) -> Result<(), Failure> {
+        let Some(entry) = entry else { return Ok(()) };
         let by_step = session.adapter.quirks.entry_step;
         for _ in 0..MAX_ENTRY_STOPS {
             let State::Stopped(stop) = session.wait_for_stop(clock).await? else { break };
@@ -175,9 +178,7 @@ impl Debug {
         let runs = Arc::new(TerminalGrants(cx.grant_requester()));
         let session = self.context.debug.start_with(plan, &grant, runs, cx.clock).await?;
         session.started_by(cx.starter.clone());
-        if let Some(entry) = &plan.entry {
-            self.run_to_own_code(&session, entry, cx.clock).await?;
-        }
+        self.run_to_own_code(&session, plan.entry.as_deref(), cx.clock).await?;
         Ok(session)
     }
 
