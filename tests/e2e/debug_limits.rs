@@ -138,6 +138,11 @@ fn a_stop_in_pytest_has_no_notes_of_the_adapter() {
     let stopped =
         says(&mut batch, &test, &["AssertionError (thread 1)", "  frame 1: test_bad at test_a.py:3\n"]);
     assert_eq!(stopped["text"], "AssertionError");
+    // A raw answer is the adapter's own.
+    for command in ["stackTrace", "exceptionInfo"] {
+        let request = json!({"action": "request", "command": command, "arguments": "{\"threadId\": 1}"});
+        says(&mut batch, &request, &["(Current frame)"]);
+    }
     says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
     assert!(batch.end().0.success());
 }

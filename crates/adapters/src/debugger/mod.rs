@@ -150,7 +150,7 @@ pub struct Quirks {
     ///
     /// They also match after program output without a final newline.
     pub adapter_line_starts: Vec<String>,
-    /// Texts that it adds to the names of exceptions; `*` is any text.
+    /// Texts that it adds to names of exceptions and of frames; `*` is any text.
     pub adapter_texts: Vec<String>,
     /// Texts before the program's exit code in the adapter's output.
     ///

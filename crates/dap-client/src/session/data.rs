@@ -12,6 +12,8 @@ pub struct Thread {
 pub struct Frame {
     pub id: i64,
     pub name: String,
+    /// Whether the adapter marks the name, as of a frame that an exception leaves.
+    pub is_marked: bool,
     /// The file, if it exists on this machine.
     pub path: Option<AbsPath>,
     /// The source's name if there is no file.

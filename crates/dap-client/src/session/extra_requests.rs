@@ -269,9 +269,7 @@ impl Session {
         self.needs("supportsExceptionInfoRequest", "report exceptions", nearest)?;
         let thread = self.resolve_thread("exception_info", thread, clock).await?;
         let body = self.ask("exceptionInfo", json!({ "threadId": thread }), Need::Stopped, clock).await?;
-        let text =
-            |value: &Value| value.as_str().map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
-        let details = &body["details"];
+        let (text, details) = (|value: &Value| self.own_text(value), &body["details"]);
         Ok(ExceptionInfo {
             id: text(&body["exceptionId"]).unwrap_or_default(),
             description: text(&body["description"]).or(text(&details["message"])).unwrap_or_default(),

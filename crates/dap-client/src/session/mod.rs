@@ -609,11 +609,7 @@ impl Session {
         let sent = Instant::now();
         match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
             Ok(body) => {
-                // A frame keeps its mark, by which handled exceptions are found.
-                let names = command == "exceptionInfo";
-                let body =
-                    if names { self.adapter.quirks.without_texts(body.get()) } else { body.get().into() };
-                let read = serde_json::from_str(&body).map_err(|error| DapError::Answer {
+                let read = serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
                     adapter: self.adapter.name.clone(),
                     command: command.to_owned(),
                     reason: error.to_string(),

@@ -11,7 +11,7 @@ use crate::debuggee::Since;
 use crate::debuggee::{Breakpoints, ExceptionFilter};
 use crate::debuggee::{Input, Need, State, WrongState};
 use crate::error::DapError;
-use adapters::ExceptionNames;
+use adapters::{ExceptionNames, Quirks};
 
 /// Advice for an adapter that does not support such a breakpoint.
 const PLAIN: &str = "set a plain breakpoint and look at each stop";
@@ -390,7 +390,7 @@ impl Session {
         let skip = if is_all || !pages { start } else { 0 };
         let as_size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
         let frames = reported.iter().skip(as_size(skip)).take(as_size(levels));
-        Ok((frames.map(|it| read_frame(&mut core, epoch, it)).collect(), total))
+        Ok((frames.map(|it| read_frame(&mut core, epoch, &self.adapter.quirks, it)).collect(), total))
     }
 
     /// The stack of a thread that runs, if the adapter knows it.
@@ -410,7 +410,7 @@ impl Session {
         let mut core = self.inner.core();
         let epoch = core.machine.epoch();
         let frames = body["stackFrames"].as_array().into_iter().flatten();
-        Ok(frames.map(|it| read_frame(&mut core, epoch, it)).collect())
+        Ok(frames.map(|it| read_frame(&mut core, epoch, &self.adapter.quirks, it)).collect())
     }
 
     /// The scopes of a frame.
@@ -558,10 +558,14 @@ impl Session {
         }
         let thread = self.resolve_thread("exception_info", None, clock).await?;
         let body = self.ask("exceptionInfo", json!({ "threadId": thread }), Need::Stopped, clock).await?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
-        let said = text(&body["description"]);
-        let said = if said.is_empty() { text(&body["details"]["message"]) } else { said };
-        Ok(Some((text(&body["exceptionId"]), said)))
+        let said = self.own_text(&body["description"]).or(self.own_text(&body["details"]["message"]));
+        Ok(Some((self.own_text(&body["exceptionId"]).unwrap_or_default(), said.unwrap_or_default())))
+    }
+
+    /// A text about an exception without what the adapter adds; `None` if it is empty.
+    pub(super) fn own_text(&self, value: &Value) -> Option<String> {
+        let text = self.adapter.quirks.without_texts(value.as_str()?);
+        Some(text.trim()).filter(|it| !it.is_empty()).map(str::to_owned)
     }
 
     pub fn output(&self, from: u64) -> Since {
@@ -604,8 +608,9 @@ fn is_expansion(expression: &str) -> bool {
     is_name(rest) || braced.is_some_and(|it| !it.contains(['"', '{', '}', '`', '\\']))
 }
 
-fn read_frame(core: &mut super::Core, epoch: u64, it: &Value) -> Frame {
-    let name = it["name"].as_str().unwrap_or("?").to_owned();
+fn read_frame(core: &mut super::Core, epoch: u64, quirks: &Quirks, it: &Value) -> Frame {
+    let reported = it["name"].as_str().unwrap_or("?");
+    let name = quirks.without_texts(reported).into_owned();
     let source = &it["source"];
     let on_disk = source["sourceReference"].as_i64().unwrap_or(0) == 0;
     let path = source["path"].as_str().filter(|_| on_disk).and_then(AbsPath::new);
@@ -623,6 +628,7 @@ fn read_frame(core: &mut super::Core, epoch: u64, it: &Value) -> Frame {
     core.details.insert(id, super::Details { source: source.clone(), instruction });
     Frame {
         id,
+        is_marked: name != reported,
         name,
         path,
         source: file,

@@ -676,16 +676,16 @@ fn signal_name(signal: i64) -> String {
 }
 
 pub(super) fn label(context: &ToolContext, frame: &Frame) -> String {
-    let name = super::caught_exceptions::function(&frame.name).0;
+    let name = &frame.name;
     match (&frame.path, &frame.source) {
         (Some(path), _) => format!("{name} at {}:{}", context.display_path(path), frame.line),
         (None, Some(source)) => format!("{name} at {source}:{}", frame.line),
-        (None, None) => name.to_owned(),
+        (None, None) => name.clone(),
     }
 }
 
 pub(super) fn frame_data(context: &ToolContext, frame: &Frame) -> Value {
-    json!({ "frame": frame.id, "name": super::caught_exceptions::function(&frame.name).0, "file": frame.path.as_ref().map(|path| context.display_path(path)),
+    json!({ "frame": frame.id, "name": frame.name, "file": frame.path.as_ref().map(|path| context.display_path(path)),
         "line": frame.line, "column": frame.column })
 }
 

@@ -172,6 +172,7 @@ impl Debug {
             exception.is_some_and(|name| run.runner.outcomes.iter().any(|outcome| outcome == name));
         let places = frames.iter().map(|frame| StackPlace {
             name: &frame.name,
+            is_left: frame.is_marked,
             is_own: is_own(frame),
             is_label: frame.path.is_none() && frame.source.is_none() && frame.line == 0,
         });
@@ -190,7 +191,7 @@ impl Debug {
     ///
     /// debugpy takes only `try` for a handler.
     fn leaves_with(&self, frames: &[Frame]) -> bool {
-        let left = frames.iter().find(|frame| super::caught_exceptions::function(&frame.name).1);
+        let left = frames.iter().find(|frame| frame.is_marked);
         left.is_some_and(|frame| {
             let document = frame.path.as_ref().and_then(|path| self.context.workspace.document(path).ok());
             document.is_some_and(|it| super::python_tests::is_in_with(&it.text, frame.line))
