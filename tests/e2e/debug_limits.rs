@@ -131,6 +131,36 @@ fn wrong_requests_do_not_end_an_adapter() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn an_expression_that_fails_keeps_the_rows_of_a_probe() {
+    let program =
+        "import time\n\ndef f(items, most):\n    return items\n\nf([1, 'ü\"'], 1)\nf([], 2)\ntime.sleep(1)\n";
+    let sandbox = Sandbox::with(&[("a.py", program)]);
+    let mut batch = Batch::start(&sandbox);
+    let expressions =
+        json!(["len(items)", "nothing", "items[0] == 1", "[it for it in items if it != most]", "'it\"s'"]);
+    let points = json!([{"file": "a.py", "line": 4, "expressions": expressions}]);
+    let probed = says(&mut batch, &json!({"action": "probe", "program": "a.py", "points": points}), &[]);
+    let name_error = "(NameError: name 'nothing' is not defined)";
+    let rows: Vec<Vec<&str>> = (0..2)
+        .map(|row| {
+            let value =
+                |it: &Value| probed["rows"][row]["values"][it.as_str().unwrap()].as_str().unwrap_or("");
+            expressions.as_array().unwrap().iter().map(value).collect()
+        })
+        .collect();
+    let out_of_range = "(IndexError: list index out of range)";
+    assert_eq!(
+        rows,
+        [
+            vec!["2", name_error, "True", "['ü\"']", "it\"s"],
+            vec!["0", name_error, out_of_range, "[]", "it\"s"]
+        ]
+    );
+    assert!(batch.end().0.success());
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_stop_in_pytest_has_no_notes_of_the_adapter() {
     let sandbox = Sandbox::with(&[("test_a.py", "def test_bad():\n    n = 1\n    assert n == 2\n")]);
     let mut batch = Batch::start(&sandbox);

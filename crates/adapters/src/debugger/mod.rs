@@ -191,6 +191,10 @@ pub struct Quirks {
     pub exception_functions: Vec<String>,
     /// Whether its log points write to the program's own output.
     pub logpoints_write_to_program: bool,
+    /// The form of a probed expression in a log message.
+    ///
+    /// `${expression}` is the expression as a string.
+    pub log_value: Option<String>,
     /// Prefix that makes the adapter complete an expression rather than a command.
     pub completion_prefix: Option<String>,
     /// Prefixes of the names of sockets that it leaves behind.

@@ -99,6 +99,14 @@ impl Quirks {
         text
     }
 
+    /// The form of a probed expression in a log message.
+    pub fn log_expression<'a>(&self, expression: &'a str) -> Cow<'a, str> {
+        match &self.log_value {
+            Some(form) => Cow::Owned(form.replace("${expression}", &json!(expression).to_string())),
+            None => Cow::Borrowed(expression),
+        }
+    }
+
     /// Splits the exit code from the rest of an adapter's text.
     pub fn exit_code(&self, text: &str) -> Option<(i64, String)> {
         if let Some(found) = self.wrap.as_ref().and_then(|it| it.exit_code(text)) {

@@ -508,7 +508,8 @@ fn table_cell(text: &str) -> String {
 fn with_points(plan: &LaunchPlan, points: &[Point], marks: Option<&Marks>) -> LaunchPlan {
     let mut breakpoints: Breakpoints = plan.breakpoints.clone();
     for (number, point) in points.iter().enumerate() {
-        let values: Vec<String> = point.expressions.iter().map(|it| format!("{{{it}}}")).collect();
+        let value = |it: &String| format!("{{{}}}", plan.adapter.quirks.log_expression(it));
+        let values: Vec<String> = point.expressions.iter().map(value).collect();
         let message = marks.map(|Marks { begin, between, end }| {
             format!("{begin}{number}{between}{}{end}", values.join(between))
         });
