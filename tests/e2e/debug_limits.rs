@@ -129,6 +129,40 @@ fn wrong_requests_do_not_end_an_adapter() {
     }
 }
 
+/// Its own hook and handler are in place before the first stop.
+const HOOKS: &str = "\
+import os, signal, sys
+class Slow:
+    def __repr__(self):
+        while True: pass
+def handler(number, frame):
+    print('handled', number)
+def hook(kind, value, trace):
+    print('hooked', kind.__name__)
+signal.signal(signal.SIGINT, handler)
+sys.excepthook = hook
+slow = Slow()
+n = 1
+os.kill(os.getpid(), signal.SIGINT)
+print(sys.excepthook is hook, signal.getsignal(signal.SIGINT) is handler)
+raise KeyError(n)
+";
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn hooks_of_a_python_program_are_its_own() {
+    let default = "import sys\nn = 1\nprint(sys.excepthook is sys.__excepthook__)\n";
+    let sandbox = Sandbox::with(&[("a.py", HOOKS), ("b.py", default)]);
+    let mut batch = Batch::start(&sandbox);
+    says(&mut batch, &at("a.py", 12), &["slow = <slow: not shown"]);
+    let stopped = says(&mut batch, &json!({"action": "continue"}), &["stopped: exception, 1, KeyError"]);
+    assert_eq!(stopped["output"], "  handled 2\n  True True\n");
+    says(&mut batch, &json!({"action": "continue"}), &["ended with exit code 1", "hooked KeyError"]);
+    says(&mut batch, &at("b.py", 2), &["stopped: breakpoint"]);
+    says(&mut batch, &json!({"action": "continue"}), &["ended with exit code 0", "True"]);
+    assert!(batch.end().0.success());
+}
+
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn an_expression_that_fails_keeps_the_rows_of_a_probe() {
