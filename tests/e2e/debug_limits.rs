@@ -330,6 +330,46 @@ fn pytest() -> Value {
     json!({"PYTHONPATH": version.join("site-packages")})
 }
 
+const CHILDREN: &str = "\
+import subprocess, sys
+from multiprocessing import get_context
+
+def fails(n):
+    raise ValueError(n)
+
+def test_passes():
+    assert subprocess.run([sys.executable, '-c', 'raise SystemExit(3)']).returncode == 3
+
+def test_fails():
+    subprocess.run([sys.executable, '-c', '1 / 0'])
+    assert 1 == 2
+
+def test_writes():
+    child = subprocess.run([sys.executable, '-c', '0'], capture_output=True)
+    assert child.stderr == b''
+
+def test_pool():
+    with get_context('fork').Pool(1) as pool:
+        pool.map(fails, [1])
+";
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_pytest_test_outlives_its_child_processes() {
+    let sandbox = Sandbox::with(&[("test_a.py", CHILDREN)]);
+    let mut batch = Batch::start(&sandbox);
+    for (name, parts) in [
+        ("test_passes", ["test test_passes (pytest) passed", "ended with exit code 0"]),
+        ("test_writes", ["test test_writes (pytest) passed", "ended with exit code 0"]),
+        ("test_fails", ["test test_fails (pytest) fails here", "in test_fails at test_a.py:12"]),
+        ("test_pool", ["test test_pool (pytest)", "in test_pool at test_a.py:20"]),
+    ] {
+        let test = json!({"action": "test", "name": name, "env": pytest(), "timeout": 120});
+        says(&mut batch, &test, &parts);
+    }
+    assert!(batch.end().0.success());
+}
+
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_pytest_test_passes_its_handled_exceptions() {

@@ -93,7 +93,16 @@ impl Debug {
         let mut passed = Vec::new();
         for _ in 0..MAX_IGNORED_STOPS {
             at = self.context.debug.wait_for_stop(&at, clock).await?;
-            let State::Stopped(stop) = at.state() else { return Ok((at, None, passed)) };
+            let State::Stopped(stop) = at.state() else {
+                // The end of a child process is not the end of the test.
+                let program = self.context.debug.program_of(&at);
+                let is_ended = |it: &Session| matches!(it.state(), State::Terminated(_));
+                if is_ended(&at) && !is_ended(&program) {
+                    at = program;
+                    continue;
+                }
+                return Ok((at, None, passed));
+            };
             if ["step", "pause", "entry", "goto"].contains(&stop.reason.as_str())
                 || (stop.reason == "breakpoint" && self.is_at_breakpoint(&at, clock).await?)
             {
