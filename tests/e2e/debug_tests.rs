@@ -505,7 +505,9 @@ fn python_is_attached_by_port_and_by_process() {
             true => attach["port"] = json!(port),
             false => attach["pid"] = json!(program.id()),
         }
-        says(&mut batch, &attach, &["in <module> at w.py:5"]);
+        let stopped = says(&mut batch, &attach, &["in <module> at w.py:5"]);
+        let locals = stopped["locals"].as_array().expect("a list");
+        assert!(locals.iter().all(|it| it["name"] != "setup"), "debugpy adds it: {locals:?}");
         says(&mut batch, &json!({"action": "evaluate", "expression": "n >= 0"}), &["= True"]);
         says(&mut batch, &json!({"action": "breakpoints", "remove": true}), &["removed 1"]);
         // The attached program continues without the debugger.
