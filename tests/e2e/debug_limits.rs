@@ -102,6 +102,17 @@ fn a_python_traceback_has_the_programs_frames() {
     assert!(batch.end().0.success());
 }
 
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_javascript_exception_ends_at_its_text() {
+    let sandbox = Sandbox::with(&[("a.js", "throw new Error('no more');\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let launch = json!({"action": "launch", "program": "a.js"});
+    says(&mut batch, &launch, &["\nexception: Error: no more\n"]);
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
 /// A wrong request is answered, and the program stays stopped.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]

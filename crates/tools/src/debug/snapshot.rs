@@ -269,7 +269,9 @@ impl Debug {
             if let Ok(Some((name, message))) = session.exception(cx.clock).await
                 && !(text.contains(&name) && text.contains(message.trim()))
             {
-                text.push_str(&format!("exception: {name}: {}\n", cut(&message, 600)));
+                let message = cut(&message, 600);
+                let said: Vec<&str> = [&*name, &*message].into_iter().filter(|it| !it.is_empty()).collect();
+                text.push_str(&format!("exception: {}\n", said.join(": ")));
             }
         }
         let reason = if thrown.is_some() { "exception" } else { stop.reason.as_str() };
