@@ -29,50 +29,70 @@ struct Pair {
     throws: bool,
 }
 
-const PAIRS: [Pair; 10] = [
-    pair(
-        "debugpy",
-        None,
-        "a.py",
-        ("a.py", 4),
-        ("total", "0"),
-        "e.py",
-        ("test_a.py", Some("test_fails")),
-        true,
-    ),
-    pair("js-debug", None, "a.js", ("a.js", 3), ("sum", "0"), "e.js", ("a.test.js", Some("fails")), true),
-    pair(
-        "delve",
-        None,
-        "main.go",
-        ("main.go", 7),
-        ("sum", "0"),
-        "e/main.go",
-        ("e/main_test.go", Some("TestFails")),
-        true,
-    ),
-    pair("bash-dap", None, "a.sh", ("a.sh", 4), ("sum", "0"), "e.sh", ("a.sh", None), false),
-    pair("gdb", Some("C, C++"), "c", ("c.c", 5), ("sum", "0"), "endless", ("c", None), false),
-    pair("gdb", Some("Rust"), "r", ("r.rs", 2), ("a", "0"), "endless", ("p", None), false),
-    pair("lldb-dap", Some("C, C++"), "c", ("c.c", 5), ("sum", "0"), "endless", ("c", None), false),
-    pair("lldb-dap", Some("Rust"), "r", ("r.rs", 2), ("a", "0"), "endless", ("p", None), false),
-    pair("codelldb", Some("C, C++"), "c", ("c.c", 5), ("sum", "0"), "endless", ("c", None), false),
-    pair("codelldb", Some("Rust"), "r", ("r.rs", 2), ("a", "0"), "endless", ("p", None), false),
-];
+/// The program in C, without its adapter.
+const C: Pair = Pair {
+    adapter: "",
+    with: Some("C, C++"),
+    program: "c",
+    stop: ("c.c", 5),
+    local: ("sum", "0"),
+    endless: "endless",
+    test: ("c", None),
+    throws: false,
+};
 
-#[expect(clippy::too_many_arguments, reason = "a row of a table")]
-const fn pair(
-    adapter: &'static str,
-    with: Option<&'static str>,
-    program: &'static str,
-    stop: (&'static str, u64),
-    local: (&'static str, &'static str),
-    endless: &'static str,
-    test: (&'static str, Option<&'static str>),
-    throws: bool,
-) -> Pair {
-    Pair { adapter, with, program, stop, local, endless, test, throws }
-}
+/// The program in Rust, without its adapter.
+const RUST: Pair =
+    Pair { with: Some("Rust"), program: "r", stop: ("r.rs", 2), local: ("a", "0"), test: ("p", None), ..C };
+
+const PAIRS: [Pair; 10] = [
+    Pair {
+        adapter: "debugpy",
+        with: None,
+        program: "a.py",
+        stop: ("a.py", 4),
+        local: ("total", "0"),
+        endless: "e.py",
+        test: ("test_a.py", Some("test_fails")),
+        throws: true,
+    },
+    Pair {
+        adapter: "js-debug",
+        with: None,
+        program: "a.js",
+        stop: ("a.js", 3),
+        local: ("sum", "0"),
+        endless: "e.js",
+        test: ("a.test.js", Some("fails")),
+        throws: true,
+    },
+    Pair {
+        adapter: "delve",
+        with: None,
+        program: "main.go",
+        stop: ("main.go", 7),
+        local: ("sum", "0"),
+        endless: "e/main.go",
+        test: ("e/main_test.go", Some("TestFails")),
+        throws: true,
+    },
+    Pair {
+        adapter: "bash-dap",
+        with: None,
+        program: "a.sh",
+        stop: ("a.sh", 4),
+        local: ("sum", "0"),
+        endless: "e.sh",
+        test: ("a.sh", None),
+        throws: false,
+    },
+    Pair { adapter: "gdb", ..C },
+    Pair { adapter: "gdb", ..RUST },
+    Pair { adapter: "lldb-dap", ..C },
+    Pair { adapter: "lldb-dap", ..RUST },
+    Pair { adapter: "codelldb", ..C },
+    Pair { adapter: "codelldb", ..RUST },
+];
 
 /// The calls of one pair, with the actions that worked or were refused.
 struct Calls<'a> {
