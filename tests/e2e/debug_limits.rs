@@ -113,6 +113,23 @@ fn a_javascript_exception_ends_at_its_text() {
     assert!(batch.end().0.success());
 }
 
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_running_program_is_run_to_a_line() {
+    let program = "import time\nn = 0\nwhile True:\n    n += 1\n    time.sleep(0.01)\n";
+    let sandbox = Sandbox::with(&[("a.py", program)]);
+    let mut batch = Batch::start(&sandbox);
+    let launch = json!({"action": "launch", "program": "a.py", "timeout": 10});
+    assert_eq!(says(&mut batch, &launch, &[])["state"], "running");
+    let to = json!({"action": "run_to", "file": "a.py", "line": 4, "timeout": 30});
+    for _ in 0..2 {
+        says(&mut batch, &to, &["stopped: breakpoint", "at a.py:4"]);
+        assert_eq!(says(&mut batch, &json!({"action": "breakpoints"}), &[])["breakpoints"], json!([]));
+    }
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
 /// A wrong request is answered, and the program stays stopped.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]

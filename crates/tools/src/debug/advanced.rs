@@ -102,10 +102,15 @@ impl Debug {
             hit: None,
             log: None,
         };
+        let is_running = matches!(session.state(), State::Running);
+        session.in_control("run_to")?;
         if !is_set {
             session.change_breakpoints(|all| all.add(point), cx.clock).await?;
         }
-        let ran = session.run("continue", args.thread, cx.clock).await.map_err(Failure::from);
+        let ran = match is_running {
+            true => Ok(()),
+            false => session.run("continue", args.thread, cx.clock).await.map_err(Failure::from),
+        };
         let shown = match ran {
             Ok(()) => self.snapshot(session, cx).await,
             Err(failure) => Err(failure),
