@@ -403,7 +403,7 @@ fn home_with_key(sandbox: &mut Sandbox) -> tempfile::TempDir {
     home
 }
 
-/// A server that tries to leave its sandbox before it serves, and notes what it can.
+/// The server tries to leave its sandbox before it serves.
 #[test]
 fn language_servers_run_in_the_sandbox() {
     let port = echo_first_lines();

@@ -233,7 +233,9 @@ impl Processes {
         self.spawn_with(command, grant, Place::Group, Streams::default(), &[]).await
     }
 
-    /// Starts `command` like [`Self::spawn`]; `gate` permits its connections if the sandbox limits them.
+    /// Starts `command` like [`Self::spawn`], with a gate for its connections.
+    ///
+    /// The gate counts if the sandbox limits the network.
     ///
     /// # Errors
     /// [`SpawnError`]; nothing runs then.

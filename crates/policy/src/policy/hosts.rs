@@ -66,9 +66,9 @@ impl Policy {
         Ok(self.host_permit(host, port))
     }
 
-    /// Permits a language server to connect to a host, without asking: nobody waits for an answer.
+    /// Permits a language server to connect to a host, without asking.
     ///
-    /// Package registries are permitted unless a rule says otherwise. The audit log has a row for each call.
+    /// A server connects at any time, also while the user does other work. Package registries are permitted unless a rule says otherwise. The audit log has a row for each call.
     ///
     /// # Errors
     /// [`Denied`] with the reason.

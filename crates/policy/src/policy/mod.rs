@@ -132,11 +132,11 @@ pub struct SpawnRequest {
     pub root: AbsPath,
     /// Whether the project has the definition; else it is built in or the user's.
     pub from_project: bool,
-    /// What the program changes, if it runs in a sandbox.
+    /// The files that the program changes, if it runs in a sandbox.
     pub changes: Option<ProgramFiles>,
 }
 
-/// What a definition's program may change besides caches and temporary files.
+/// Files that a definition's program may change besides caches.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramFiles {
     /// Its own directory for the workspace, created if missing.
@@ -486,7 +486,9 @@ impl Policy {
         Ok(SpawnGrant::exactly(definition, command))
     }
 
-    /// Permits like [`Self::grant_invoked`] a program that only prints, in a sandbox without network.
+    /// Permits like [`Self::grant_invoked`] a program that only prints.
+    ///
+    /// It runs in a sandbox without network.
     ///
     /// # Errors
     ///
@@ -545,7 +547,9 @@ impl Policy {
         Ok(SpawnGrant::exactly(by, command))
     }
 
-    /// Permits like [`Self::grant_run`] a program that builds or lists, in the sandbox of commands.
+    /// Permits like [`Self::grant_run`] a program that builds or lists.
+    ///
+    /// It runs in the sandbox of commands.
     ///
     /// # Errors
     /// [`Denied`] with the reason.

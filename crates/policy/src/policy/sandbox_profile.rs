@@ -156,7 +156,13 @@ impl Policy {
         let mut profile = self.sandbox_profile(&[])?;
         let root = &self.options.root;
         // A link may have been put in the place of a directory.
-        let own = files.project.iter().map(canonical).filter(|path| path.starts_with(root));
+        // A file can be created only where its directory is writable.
+        let place = |path: &AbsPath| match path.parent() {
+            Some(parent) if !path.as_path().exists() && !files.created.contains(path) => parent,
+            _ => path.clone(),
+        };
+        let own = files.project.iter().map(place).map(|path| canonical(&path));
+        let own = own.filter(|path| path.starts_with(root));
         let own: Vec<AbsPath> = own.filter(|path| !profile.denies_write(path)).collect();
         let mut project = vec![root.clone()];
         project.extend(Repository::find(root).into_iter().flat_map(|it| it.directories));
@@ -322,6 +328,8 @@ mod tests {
         let profile = policy.program_profile(&whole).unwrap();
         assert!(profile.writable.contains(&root) && !profile.protected.contains(&root));
         assert!(profile.protected.contains(&root.join(".husky")));
+        let missing = ProgramFiles { project: vec![root.join("lock")], ..ProgramFiles::default() };
+        assert!(policy.program_profile(&missing).unwrap().writable.contains(&root));
     }
 
     #[test]
