@@ -174,7 +174,7 @@ fn arguments_for_a_stopped_program_are_refused_at_launch() {
 
 #[test]
 fn an_attached_program_is_ended_if_the_adapter_can() {
-    let attach = json!({"action": "attach", "adapter": "scripted", "pid": 7});
+    let attach = json!({"action": "attach", "adapter": "scripted", "pid": 1});
     for can in [true, false] {
         let sandbox = able(&json!({"supportTerminateDebuggee": can}), &json!({}));
         let mut batch = Batch::start(&sandbox);
@@ -184,7 +184,7 @@ fn an_attached_program_is_ended_if_the_adapter_can() {
             check_output(
                 &ends.ok(),
                 &expect![[r#"
-                debug-1: process 7 ended: it was terminated
+                debug-1: process 1 ended: it was terminated
             "#]],
             );
         } else {
@@ -211,7 +211,7 @@ fn an_attached_program_survives_a_denied_termination() {
     sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
     let call = |arguments: Value| json!([{"name": "debug", "arguments": arguments}]);
     let lines = [
-        json!({"tool_calls": call(json!({"action": "attach", "adapter": "scripted", "pid": 7}))}),
+        json!({"tool_calls": call(json!({"action": "attach", "adapter": "scripted", "pid": 1}))}),
         json!({"expect": {"last_is_error": false}, "tool_calls": call(json!({"action": "terminate"}))}),
         json!({"expect": {"last_is_error": true, "last_contains": ["not yet"]},
             "tool_calls": call(json!({"action": "snapshot"}))}),
@@ -221,7 +221,7 @@ fn an_attached_program_survives_a_denied_termination() {
     std::fs::write(&script, lines.map(|line| format!("{line}\n")).concat()).expect("the model");
     sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
     let mut terminal = Terminal::start(&mut sandbox.command(&["run", "end it"]));
-    terminal.waits_for("In the debugged program: attach to process 7?", LONG);
+    terminal.waits_for("In the debugged program: attach to process 1?", LONG);
     terminal.types("y\n");
     terminal.waits_for("In the debugged program: end what it was attached to, ", LONG);
     // The session ends no program before the question.

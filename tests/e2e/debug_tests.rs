@@ -2,6 +2,7 @@
 //!
 //! Also attaches to running programs.
 
+use std::io::BufRead as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -428,7 +429,7 @@ fn a_launch_configuration_is_run_by_name() {
         &["ended with exit code 0", &format!("result 6 {name}")],
     );
     let missing = json!({"action": "launch", "config": "that"});
-    check_output(&batch.call("debug", &missing).fails("not_found"), &expect![""]);
+    check_output(&batch.call("debug", &missing).fails("not_found"), &expect!["there is no configuration `that` in .vscode/launch.json; it has: this file"]);
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(20));
 }
@@ -498,6 +499,9 @@ fn python_is_attached_by_port_and_by_process() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("python starts");
+        // A debugger must not enter it before its imports are complete.
+        let mut ready = String::new();
+        std::io::BufReader::new(program.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
         let mut batch = Batch::start(&sandbox);
         let mut attach = json!({"action": "attach", "adapter": "debugpy",
             "breakpoints": [{"file": "w.py", "line": 5}]});

@@ -227,7 +227,7 @@ fn a_prompt_needs_the_users_permission_for_changes() {
     // The user dismissed the question: no for this time.
     editor.answers.push_back(None);
     let session = editor.run("pilcrow.prompt", prompt.clone());
-    assert_eq!(editor.ended(&session), "done");
+    assert_eq!(editor.ended(&session), "stopped");
     editor.wait_for_message("Rename cancelled.");
     assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B));
     let asked = editor.all("window/showMessageRequest");
@@ -272,7 +272,7 @@ fn an_open_question_blocks_only_its_run() {
     editor.answer_question(&question, Some("Allow"));
     let (question, _) = editor.open_questions.remove(0);
     editor.answer_question(&question, Some("Deny"));
-    assert_eq!(editor.ended(&other), "failed");
+    assert_eq!(editor.ended(&other), "stopped");
     assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B));
     assert!(editor.all("workspace/applyEdit").is_empty());
     editor.shut_down();

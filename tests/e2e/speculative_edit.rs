@@ -88,7 +88,7 @@ fn welcome(text: &str) -> String {
 
 #[test]
 fn the_answer_about_new_errors_decides_the_edit() {
-    for (answer, ends) in [(Some("Allow"), "done"), (Some("Deny"), "failed"), (None, "failed")] {
+    for (answer, ends) in [(Some("Allow"), "done"), (Some("Deny"), "stopped"), (None, "stopped")] {
         let clean = full(json!([]));
         let (sandbox, _) = renaming("ask", json!([clean, clean, bad()]));
         let mut editor = start(&sandbox);

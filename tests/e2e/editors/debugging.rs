@@ -64,7 +64,9 @@ fn the_agent_inspects_a_session_of_the_user_in_vscode() {
     code.screenshot("stopped");
     assert!(has_user_control(&mut batch));
     let value = batch.call("debug", &json!({"action": "evaluate", "expression": "a + b"})).ok();
-    check_output(&value, &expect!["a + b = 1\n"]);
+    check_output(&value, &expect![[r#"
+        a + b = 1 : number
+    "#]]);
     let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
     assert!(refused.contains("control_taken_by_user"), "{refused}");
 
@@ -136,7 +138,7 @@ fn the_agent_inspects_a_session_of_the_user_in_neovim() {
     let step = json!({"action": "step_over"});
     batch.call("debug", &step).fails("wrong_state");
     let refused = batch.call("debug", &json!({"action": "evaluate", "expression": "m"})).fails("not_applied");
-    check_output(&refused, &expect![""]);
+    check_output(&refused, &expect!["debugpy refused `evaluate`: no such name"]);
 
     // After the hand-over the agent steps through the user's own debugger. That does not count as
     // the user's step.

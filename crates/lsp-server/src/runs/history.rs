@@ -43,7 +43,7 @@ pub async fn compact(
         CompactReport { compacted: false, .. } => "nothing to compact: the conversation is short",
     };
     let text = report.notes.iter().map(String::as_str).chain([done]).collect::<Vec<_>>().join("\n");
-    Ok(RunSummary { kind: Kind::Info, text, run: None })
+    Ok(RunSummary { kind: Kind::Info, text, run: None, stopped: false })
 }
 
 /// Maximum number of listed conversations.
@@ -101,5 +101,5 @@ pub async fn undo(
     let (result, unsaved) = project.scope().undo(which.as_ref(), run, cancel).await;
     let text = with_unsaved(&result.joined_text(), &unsaved, &connection.client.message_form());
     let kind = if result.is_error { Kind::Error } else { Kind::Info };
-    Ok(RunSummary { kind, text, run: None })
+    Ok(RunSummary { kind, text, run: None, stopped: false })
 }

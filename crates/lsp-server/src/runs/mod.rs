@@ -122,6 +122,8 @@ struct RunSummary {
     kind: Kind,
     text: String,
     run: Option<RunId>,
+    /// Whether the run stopped, also because the user refused its call.
+    stopped: bool,
 }
 
 /// Runs `work` and shows its result.
@@ -155,15 +157,17 @@ async fn run_work(
     );
     let mut summary = match AssertUnwindSafe(execution).catch_unwind().await {
         Ok(Ok(summary)) => summary,
-        Ok(Err(error)) => RunSummary { kind: Kind::Error, text: format!("{error:#}"), run: None },
+        Ok(Err(error)) => {
+            RunSummary { kind: Kind::Error, text: format!("{error:#}"), run: None, stopped: false }
+        }
         Err(_) => {
             let text = "an internal error ended the run; see `pilcrow logs`".to_owned();
             let run = connection.runs.run_id(&session).filter(|_| work.kind.is_conversation());
-            RunSummary { kind: Kind::Error, text, run }
+            RunSummary { kind: Kind::Error, text, run, stopped: false }
         }
     };
     let ended = match summary.kind {
-        _ if cancel.is_cancelled() => "stopped",
+        _ if summary.stopped || cancel.is_cancelled() => "stopped",
         Kind::Error => "failed",
         _ => "done",
     };

@@ -141,9 +141,10 @@ impl PromptRun<'_> {
         }
         hosted.close().await;
         let text = with_unsaved(&text, &unsaved, &self.connection.client.message_form());
-        let is_error = !ended_well(outcome) && !was_stopped(outcome.reason);
+        let stopped = was_stopped(outcome.reason);
+        let is_error = !ended_well(outcome) && !stopped;
         let kind = if is_error { Kind::Error } else { Kind::Info };
-        RunSummary { kind, text, run: Some(outcome.run.clone()) }
+        RunSummary { kind, text, run: Some(outcome.run.clone()), stopped }
     }
 }
 
