@@ -429,7 +429,10 @@ fn a_launch_configuration_is_run_by_name() {
         &["ended with exit code 0", &format!("result 6 {name}")],
     );
     let missing = json!({"action": "launch", "config": "that"});
-    check_output(&batch.call("debug", &missing).fails("not_found"), &expect!["there is no configuration `that` in .vscode/launch.json; it has: this file"]);
+    check_output(
+        &batch.call("debug", &missing).fails("not_found"),
+        &expect!["there is no configuration `that` in .vscode/launch.json; it has: this file"],
+    );
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(20));
 }

@@ -64,9 +64,12 @@ fn the_agent_inspects_a_session_of_the_user_in_vscode() {
     code.screenshot("stopped");
     assert!(has_user_control(&mut batch));
     let value = batch.call("debug", &json!({"action": "evaluate", "expression": "a + b"})).ok();
-    check_output(&value, &expect![[r#"
+    check_output(
+        &value,
+        &expect![[r#"
         a + b = 1 : number
-    "#]]);
+    "#]],
+    );
     let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
     assert!(refused.contains("control_taken_by_user"), "{refused}");
 
