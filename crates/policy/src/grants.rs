@@ -71,6 +71,11 @@ impl Grants {
         self.commands.get(definition).is_some_and(|known| *known == fingerprint(command))
     }
 
+    /// Whether the user allowed a command for `definition`.
+    pub(crate) fn knows(&self, definition: &str) -> bool {
+        self.commands.contains_key(definition)
+    }
+
     pub(crate) fn add_rule(&mut self, rule: Rule, term: Term) {
         if term == Term::Always {
             self.store(|stored| stored.rules.push(rule.text().to_owned()));

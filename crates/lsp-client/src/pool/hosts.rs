@@ -25,7 +25,7 @@ impl ServerHosts {
         let decide = || {
             let permit = self.policy.permit_server_host(&self.server, host, port);
             permit.map_err(|denied| {
-                tracing::warn!(server = self.server, host, port, "a server is denied to connect");
+                tracing::warn!(server = self.server, host, port, "a server may not connect");
                 denied.reason
             })
         };
@@ -39,6 +39,6 @@ impl HostGate for ServerHosts {
     }
 
     fn refused(&self, host: &str, port: u16, reason: &str) {
-        tracing::warn!(server = self.server, host, port, reason, "a server is denied to connect");
+        tracing::warn!(server = self.server, host, port, reason, "a server may not connect");
     }
 }

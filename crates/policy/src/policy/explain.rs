@@ -4,7 +4,7 @@ use paths::AbsPath;
 use serde::Serialize;
 
 use super::evaluate::{applies, explain};
-use super::shell_command::command_of;
+use super::shell_command::{EARLIER_ANSWER, command_of};
 use super::{Decision, Found, Judged, Policy};
 use crate::policy::protected::protection;
 use crate::rules::{self, Capability, Rule};
@@ -12,20 +12,20 @@ use crate::rules::{self, Capability, Rule};
 /// A decision and what led to it.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    pub decision: &'static str,
+    decision: &'static str,
     /// The deciding rule or default, as a message.
-    pub reason: String,
-    pub levels: Vec<Level>,
+    reason: String,
+    levels: Vec<Level>,
 }
 
 /// One level of the policy; of several lines about one level, the strictest counts.
 #[derive(Debug, Serialize)]
-pub struct Level {
-    /// `rule`, `default`, `effect`, `project rule` or `trust`.
-    pub level: &'static str,
+struct Level {
+    /// `rule`, `default`, `effect`, `project rule`, `answer` or `trust`.
+    level: &'static str,
     /// `None` if the level decides nothing.
-    pub decision: Option<&'static str>,
-    pub detail: String,
+    decision: Option<&'static str>,
+    detail: String,
 }
 
 impl Explanation {
@@ -136,8 +136,15 @@ impl Policy {
         let effects =
             line.notes.iter().map(|note| Level { level: "effect", decision: None, detail: note.clone() });
         levels.extend(effects);
+        let mut judged = line.judged;
+        // The tool that runs command lines.
+        if judged.decision == Decision::Ask && self.grants.lock().knows(&format!("bash {text}")) {
+            (judged.decision, judged.reason) = (Decision::Allow, EARLIER_ANSWER.to_owned());
+            let (decision, detail) = (Some(judged.decision.name()), judged.reason.clone());
+            levels.push(Level { level: "answer", decision, detail });
+        }
         levels.push(self.trust_level(Capability::Exec));
-        conclude(line.judged, levels)
+        conclude(judged, levels)
     }
 
     fn trust_level(&self, capability: Capability) -> Level {
@@ -179,6 +186,7 @@ mod tests {
             ("read", Some("src/../src/a.rs")),
             ("exec", Some("git push && rm -rf /")),
             ("exec", Some("git status | sort")),
+            ("exec", Some("cargo test")),
             ("http", Some("a.example.org:80")),
             ("http", Some("pypi.org")),
             ("http", Some("pypi.org:x")),
@@ -186,6 +194,13 @@ mod tests {
             ("debug", Some("x")),
             ("paint", None),
         ];
+        let shell = shell::CommandLine {
+            program: "bash".into(),
+            args: vec!["-c".into(), "cargo test".into()],
+            env: Vec::new(),
+            cwd: fixture.root.clone(),
+        };
+        policy.grants.lock().agree("bash cargo test", &shell, crate::grants::Term::Always);
         let mut text: String = cases.map(|(capability, argument)| explain(capability, argument)).concat();
         let other = Fixture::new(&[]);
         for capability in ["read", "write"] {
@@ -217,6 +232,11 @@ mod tests {
               default       ask    exec: every command needs approval
               rule          allow  `git status`: exec: the rule `allow exec git` (config.toml:1)
               rule          -      `sort`: no rule matches
+              trust         -      <base>/root is trusted
+            allow: exec: allowed by your earlier answer
+              default       ask    exec: every command needs approval
+              rule          -      `cargo test`: no rule matches
+              answer        allow  exec: allowed by your earlier answer
               trust         -      <base>/root is trusted
             deny: http: the rule `deny http *.example.org` (config.toml:1)
               default       ask    http: no rule matches, so the user is asked

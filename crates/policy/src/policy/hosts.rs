@@ -68,7 +68,8 @@ impl Policy {
 
     /// Permits a language server to connect to a host, without asking.
     ///
-    /// A server connects at any time, also while the user does other work. Package registries are permitted unless a rule says otherwise. The audit log has a row for each call.
+    /// A server connects at any time, also while the user does other work. Package registries are permitted
+    /// unless a rule says otherwise. The audit log has a row for each call.
     ///
     /// # Errors
     /// [`Denied`] with the reason.

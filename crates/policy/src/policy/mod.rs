@@ -36,7 +36,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::evaluate::Found;
-pub use self::explain::{Explanation, Level};
+pub use self::explain::Explanation;
 pub use self::hosts::HostPermit;
 use self::prompt::{Asked, to_be_confirmed};
 use crate::grants::{Grants, Term};

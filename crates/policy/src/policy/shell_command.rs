@@ -23,6 +23,8 @@ use crate::{Approver, Confinement, ErrorCode, Question, QuestionKind, SpawnGrant
 /// Maximum number of a command line's effects that a question shows.
 const MOST_SHOWN: usize = 6;
 
+pub(super) const EARLIER_ANSWER: &str = "exec: allowed by your earlier answer";
+
 /// World-writable directories.
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp"];
 
@@ -92,7 +94,7 @@ impl Policy {
             }
             if line.judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command) {
                 line.judged.decision = Decision::Allow;
-                line.judged.reason = "exec: allowed by your earlier answer".to_owned();
+                line.judged.reason = EARLIER_ANSWER.to_owned();
             }
             line
         };
