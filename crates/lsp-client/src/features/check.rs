@@ -240,10 +240,11 @@ fn disowns(rule: &DiagnosticsRule, item: &Diagnostic) -> bool {
     rule.outside_project_codes.iter().any(names)
 }
 
-/// The first sentence of a message.
+/// The first sentence of a message, up to a path: the caller names the files.
 fn in_short(message: &str) -> &str {
     let line = message.lines().next().unwrap_or_default();
-    line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.')
+    let sentence = line.split_once(". ").map_or(line, |(first, _)| first);
+    sentence.split_once(" /").map_or(sentence, |(before, _)| before).trim_end_matches('.')
 }
 
 /// The documents that a check showed to a server.
