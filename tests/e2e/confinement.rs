@@ -541,3 +541,18 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     let answer = sandbox.tool("bash", &json!({ "command": "true" }));
     assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);
 }
+
+#[test]
+fn commands_run_where_one_own_directory_is_inside_another() {
+    let mut sandbox = Sandbox::new();
+    sandbox.variables.extend(
+        [("PILCROW_HOME", String::new()), ("XDG_RUNTIME_DIR", String::new())]
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
+    let home = sandbox.beside("user");
+    sandbox.variables.insert("HOME".to_owned(), home.display().to_string());
+    std::fs::create_dir_all(home.join(".local/state/pilcrow/run")).unwrap();
+    let answer = sandbox.tool("bash", &json!({ "command": "ls ~/.local/state/pilcrow" }));
+    assert_eq!(answer.value["details"]["sandbox"], "bwrap", "{:#}", answer.value);
+    assert_eq!(answer.ok(), "exit status 0");
+}

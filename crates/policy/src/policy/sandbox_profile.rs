@@ -137,6 +137,9 @@ impl Policy {
         // The project itself can always be read.
         hidden
             .retain(|path| !root.starts_with(path) && repository.iter().all(|it| !it.git.starts_with(path)));
+        // In a hidden directory nothing is left to hide, and no place for it.
+        let all = hidden.clone();
+        hidden.retain(|path| !all.iter().any(|other| path.starts_with(other) && path != other));
         hidden.sort();
         hidden.dedup();
         Some(SandboxProfile {
