@@ -8,6 +8,7 @@ use std::io::{BufRead, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -542,17 +543,42 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);
 }
 
+/// Without variables of its own, Pilcrow's directories are in the home directory.
+fn with_home(sandbox: &mut Sandbox, home: PathBuf) {
+    let unset = ["PILCROW_HOME", "XDG_RUNTIME_DIR"].map(|name| (name.to_owned(), String::new()));
+    sandbox.variables.extend(unset);
+    sandbox.variables.insert("HOME".to_owned(), home.display().to_string());
+}
+
 #[test]
 fn commands_run_where_one_own_directory_is_inside_another() {
     let mut sandbox = Sandbox::new();
-    sandbox.variables.extend(
-        [("PILCROW_HOME", String::new()), ("XDG_RUNTIME_DIR", String::new())]
-            .map(|(name, value)| (name.to_owned(), value)),
-    );
     let home = sandbox.beside("user");
-    sandbox.variables.insert("HOME".to_owned(), home.display().to_string());
+    with_home(&mut sandbox, home.clone());
     std::fs::create_dir_all(home.join(".local/state/pilcrow/run")).unwrap();
     let answer = sandbox.tool("bash", &json!({ "command": "ls ~/.local/state/pilcrow" }));
     assert_eq!(answer.value["details"]["sandbox"], "bwrap", "{:#}", answer.value);
     assert_eq!(answer.ok(), "exit status 0");
+}
+
+#[test]
+fn a_home_directory_is_a_project_with_caches() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n"), (".cache/there", "")]);
+    let home = sandbox.project();
+    with_home(&mut sandbox, home);
+    let answer = sandbox.tool("bash", &json!({ "command": "echo x > a; echo y > .cache/b" }));
+    assert_eq!(answer.ok(), "exit status 0\nchanged: .cache/b, a");
+    sandbox.run(&["undo"]).expect(0);
+    assert!(!sandbox.project().join("a").exists());
+
+    let script = json!({"methods": {"textDocument/hover": [[{"result": {"contents": "it serves"}}]]},
+        "capabilities": {"hoverProvider": true}});
+    let _scripted = Scripted::install(&mut sandbox, &[script]);
+    let launcher = sandbox.beside("scripted tools/bin/basedpyright-langserver");
+    let serve = std::fs::read_to_string(&launcher).unwrap();
+    let tries = "#!/bin/sh\n(: >.cache/written; : >written) 2>/dev/null\n";
+    std::fs::write(&launcher, serve.replace("#!/bin/sh\n", tries)).unwrap();
+    sandbox.tool("lsp", &json!({ "action": "hover", "file": "a.py", "line": 1 })).ok();
+    let is_written = [".cache/written", "written"].map(|path| sandbox.project().join(path).exists());
+    assert_eq!(is_written, [true, false]);
 }

@@ -85,7 +85,7 @@ impl Policy {
         if mode == SandboxMode::Off {
             return None;
         }
-        let home = std::env::home_dir().and_then(AbsPath::new).map(|home| canonical(&home));
+        let home = home();
         let tool = tool_of(commands);
         let names = |get: fn(&Tool) -> &'static [&'static str]| tool.map_or(&[][..], get);
         let in_home = |name: &str| home.as_ref().map(|home| canonical(&home.join(name)));
@@ -97,8 +97,7 @@ impl Policy {
         writable.extend(repository.iter().flat_map(|it| it.directories.iter().cloned()));
         writable.extend(TEMPORARY.iter().filter_map(AbsPath::new));
         writable.extend(std::env::var_os("TMPDIR").and_then(AbsPath::new));
-        let caches: Vec<(AbsPath, &str)> =
-            CACHES.iter().filter_map(|cache| place(cache, home.as_ref())).collect();
+        let caches = caches(home.as_ref());
         writable.extend(caches.iter().map(|(path, _)| path.clone()));
         writable.extend(names(|tool| tool.writes).iter().filter_map(|name| in_home(name)));
         // A mistaken variable must not open everything.
@@ -171,6 +170,10 @@ impl Policy {
         project.extend(Repository::find(root).into_iter().flat_map(|it| it.directories));
         if !own.contains(root) {
             profile.writable.retain(|path| !project.contains(path));
+            // Caches of a project that is the home directory, unless a link was put in their place.
+            let caches = caches(home().as_ref()).into_iter().map(|(path, _)| path);
+            let is_inside = |path: &AbsPath| path != root && path.starts_with(root);
+            profile.writable.extend(caches.filter(|path| is_inside(path) && canonical(path) == *path));
             profile.protected.extend(project);
         }
         let state = files.state.as_ref().map(canonical);
@@ -189,6 +192,15 @@ fn tool_of(commands: &[Named]) -> Option<&'static Tool> {
     let programs: Vec<&str> =
         working.map(|command| command.words.first().map_or("", String::as_str)).collect();
     TOOLS.iter().find(|tool| programs.iter().all(|program| tool.programs.contains(program)))
+}
+
+fn home() -> Option<AbsPath> {
+    std::env::home_dir().and_then(AbsPath::new).map(|home| canonical(&home))
+}
+
+/// The places of the caches, each with the tool that makes it.
+fn caches(home: Option<&AbsPath>) -> Vec<(AbsPath, &'static str)> {
+    CACHES.iter().filter_map(|cache| place(cache, home)).collect()
 }
 
 /// The place of a cache, and the tool that makes it.

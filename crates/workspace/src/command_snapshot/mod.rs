@@ -132,7 +132,7 @@ impl CommandSnapshots {
     pub fn before(&self, line: &str, run: &RunId, label: &str, processes: &Processes) -> CommandSnapshot {
         let began = file_clock();
         let index = Index::of(self.root().as_path());
-        let Scan { files, directories, known_directories, special } = scan(self.root(), index.as_ref());
+        let Scan { files, directories, known_directories, special } = self.scan(index.as_ref());
         let filtered = filtered(self.root(), index.as_ref(), &files);
         let (mut images, mut clean, mut left) = (HashMap::new(), HashMap::new(), MOST_BYTES);
         let mut read = std::mem::take(&mut *self.read.lock());
@@ -205,6 +205,12 @@ impl CommandSnapshots {
         backup.back_up(self.root(), images, run, label).map(Some)
     }
 
+    /// Scans the workspace, without Pilcrow's state, which a home directory holds.
+    fn scan(&self, index: Option<&Index>) -> Scan {
+        let workspaces = self.workspace.state().path().parent();
+        scan(self.root(), workspaces.and_then(|it| it.parent()), index)
+    }
+
     /// Lists the targets of a command line, with their current state.
     fn targets(&self, line: &str) -> Vec<(AbsPath, Option<Mark>)> {
         let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
@@ -274,7 +280,7 @@ impl CommandSnapshots {
         before.mark_running();
         let this = Arc::clone(self);
         let work = move || {
-            let mut after = scan(this.root(), Index::of(this.root().as_path()).as_ref());
+            let mut after = this.scan(Index::of(this.root().as_path()).as_ref());
             let unsure = undo_ignore_changes(this.root(), &before, &mut after);
             (before, after, unsure)
         };

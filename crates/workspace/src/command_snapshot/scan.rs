@@ -58,9 +58,9 @@ pub(super) struct Scan {
 
 /// Finds every unignored file, link and directory below `root`.
 ///
-/// Includes files and links that git tracks. Only the project's ignore files count.
-pub(super) fn scan(root: &AbsPath, index: Option<&Index>) -> Scan {
-    let mut scan = walk(root);
+/// Includes files and links that git tracks, but nothing in `without`. Only the project's ignore files count.
+pub(super) fn scan(root: &AbsPath, without: Option<AbsPath>, index: Option<&Index>) -> Scan {
+    let mut scan = walk(root, without);
     let tracked = index.into_iter().flat_map(|index| index.files.keys());
     for path in tracked.filter(|path| {
         // Skips paths outside the directory.
@@ -81,7 +81,7 @@ pub(super) fn scan(root: &AbsPath, index: Option<&Index>) -> Scan {
     scan
 }
 
-fn walk(root: &AbsPath) -> Scan {
+fn walk(root: &AbsPath, without: Option<AbsPath>) -> Scan {
     let in_repository = root.as_path().ancestors().any(|directory| directory.join(".git").exists());
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
     let walk = WalkBuilder::new(root)
@@ -93,7 +93,10 @@ fn walk(root: &AbsPath) -> Scan {
         .git_global(false)
         .parents(in_repository)
         .threads(threads)
-        .filter_entry(|entry| !is_version_control(entry.file_name()))
+        .filter_entry(move |entry| {
+            !is_version_control(entry.file_name())
+                && without.as_ref().is_none_or(|without| without.as_path() != entry.path())
+        })
         .build_parallel();
     let scan = Mutex::new(Scan::default());
     let shared = &scan;
