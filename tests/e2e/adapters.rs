@@ -285,6 +285,26 @@ fn project_definitions_install_nothing() {
 }
 
 #[test]
+fn the_trust_list_shows_programs_of_the_project() {
+    let sandbox = Sandbox::with(&[]);
+    let odd = "name = \"odd\"\n[[languages]]\nid = \"x\"\npatterns = [\"*.x\"]\n[command]\ncandidates = [\"odd\"]\n\
+        [install]\nhow = \"page\"\npage = \"x\"\n";
+    sandbox.write(".pilcrow/adapters/servers/odd.toml", odd);
+    let project = sandbox.project().display().to_string();
+    sandbox.run_anywhere(&["trust", &project]).expect(0);
+    let listed = sandbox.run_anywhere(&["trust", "--list"]).expect(0).all();
+    let killed = sandbox.run_anywhere(&["trust", "--kill", "servers/odd", &project]).expect(1).all();
+    check_output(
+        &(listed + &killed),
+        &expect![[r#"
+        <sandbox>/the project
+          pending      servers/odd
+        pilcrow: servers/odd never ran here; `pilcrow trust --list` shows the names
+    "#]],
+    );
+}
+
+#[test]
 fn a_definition_names_only_packages() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     let bad = "name = \"odd\"\n[[languages]]\nid = \"x\"\npatterns = [\"*.x\"]\n[command]\ncandidates = [\"odd\"]\n\

@@ -61,7 +61,12 @@ fn a_secret_in_a_checkpoint_name_is_not_stored() {
 fn a_command_permits_nothing_to_itself() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     let pilcrow = tests::built::pilcrow().display();
-    for arguments in ["trust .", "tool write '{\"path\": \"b.txt\", \"content\": \"b\"}' --yes"] {
+    for arguments in [
+        "trust .",
+        "trust --kill servers/odd",
+        "adapters install --yes ruff",
+        "tool write '{\"path\": \"b.txt\", \"content\": \"b\"}' --yes",
+    ] {
         for before in ["", "env -u PILCROW_CHILD setsid -w "] {
             let line = format!("{before}{pilcrow} {arguments}");
             let text = sandbox.tool("bash", &json!({"command": line, "sandbox": false})).ok();

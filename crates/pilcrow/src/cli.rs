@@ -301,12 +301,15 @@ pub enum Command {
     Trust {
         /// Directory [default: the current project]
         directory: Option<PathBuf>,
-        /// List the trusted directories
+        /// List the trusted directories, and the programs that their projects define
         #[arg(long, conflicts_with_all = ["directory", "remove"])]
         list: bool,
         /// Revoke the trust
         #[arg(long)]
         remove: bool,
+        /// Ask again before this program of the project starts, by its name in the list
+        #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["list", "remove"])]
+        kill: Option<String>,
     },
     /// Show the tools a model sees and those it must search for
     Tools {

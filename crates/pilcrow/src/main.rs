@@ -111,7 +111,9 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
         Command::Redo { project, execution, json } => {
             block_on(commands::undo::undo(None, true, &project, &execution, json))
         }
-        Command::Trust { directory, list, remove } => commands::trust::trust(directory, list, remove),
+        Command::Trust { list: true, .. } => commands::trust::list(),
+        Command::Trust { directory, kill: Some(program), .. } => commands::trust::kill(directory, &program),
+        Command::Trust { directory, remove, .. } => commands::trust::trust(directory, remove),
         Command::Tools { budget, trace, agent, project, json } => {
             in_runtime(|| commands::tools::tools(&project, agent.as_deref(), budget, trace, json))
         }

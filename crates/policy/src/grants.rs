@@ -1,4 +1,4 @@
-//! Remembered answers: rules, and commands of the project's definitions.
+//! Remembered answers: rules, and exact commands of a tool.
 //!
 //! Answers for the session are kept in memory. Answers given with "always" are also in the
 //! workspace's `answers.json` (`docs/formats/trust.md`), written whole under a lock.
@@ -25,7 +25,7 @@ pub(crate) enum Term {
     Always,
 }
 
-/// The stored file; `commands` maps a project's definition to the allowed command.
+/// The stored file; `commands` maps a tool and a line to the allowed command.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Stored {
     format: u64,
@@ -66,14 +66,14 @@ impl Grants {
         grants
     }
 
-    /// Whether the user allowed exactly this command for `definition`.
-    pub(crate) fn agreed(&self, definition: &str, command: &CommandLine) -> bool {
-        self.commands.get(definition).is_some_and(|known| *known == fingerprint(command))
+    /// Whether the user allowed exactly this command for `by`.
+    pub(crate) fn agreed(&self, by: &str, command: &CommandLine) -> bool {
+        self.commands.get(by).is_some_and(|known| *known == fingerprint(command))
     }
 
-    /// Whether the user allowed a command for `definition`.
-    pub(crate) fn knows(&self, definition: &str) -> bool {
-        self.commands.contains_key(definition)
+    /// Whether the user allowed a command for `by`.
+    pub(crate) fn knows(&self, by: &str) -> bool {
+        self.commands.contains_key(by)
     }
 
     pub(crate) fn add_rule(&mut self, rule: Rule, term: Term) {
@@ -83,15 +83,15 @@ impl Grants {
         self.rules.push(rule);
     }
 
-    /// Remembers a command of the project's definition.
-    pub(crate) fn agree(&mut self, definition: &str, command: &CommandLine, term: Term) {
+    /// Remembers a command of `by`.
+    pub(crate) fn agree(&mut self, by: &str, command: &CommandLine, term: Term) {
         let fingerprint = fingerprint(command);
         if term == Term::Always {
             self.store(|stored| {
-                stored.commands.insert(definition.to_owned(), fingerprint.clone());
+                stored.commands.insert(by.to_owned(), fingerprint.clone());
             });
         }
-        self.commands.insert(definition.to_owned(), fingerprint);
+        self.commands.insert(by.to_owned(), fingerprint);
     }
 
     fn store(&self, change: impl FnOnce(&mut Stored)) {
@@ -149,8 +149,11 @@ fn parse(text: &str) -> Option<Rule> {
 /// Fingerprint of a shown command: program, arguments and variables.
 ///
 /// The directory is not part of it, since a definition serves many roots.
-fn fingerprint(command: &CommandLine) -> String {
+pub(crate) fn fingerprint(command: &CommandLine) -> String {
     let parts = (command.program.to_string_lossy(), &command.args, &command.env);
-    let bytes = serde_json::to_vec(&parts).expect("strings are valid JSON");
-    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&bytes))
+    hash(&serde_json::to_vec(&parts).expect("strings are valid JSON"))
+}
+
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(bytes))
 }

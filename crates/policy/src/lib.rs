@@ -23,7 +23,7 @@ pub use error_code::ErrorCode;
 pub use permit::{Permit, SpawnGrant};
 pub use policy::{
     Denied, ExecOptions, Explanation, HostPermit, Mode, Policy, PolicyOptions, ProgramFiles, SpawnRequest,
-    Verdict,
+    Subject, SubjectState, Subjects, Verdict,
 };
 pub use rules::{Capability, Decision, Rule, RuleError};
 pub use sandbox::{Confinement, Network, SandboxMode, SandboxProfile};

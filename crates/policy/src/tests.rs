@@ -155,7 +155,7 @@ fn request(fixture: &Fixture, definition: &str, from_project: bool) -> SpawnRequ
         definition: definition.into(),
         command: command(fixture, definition, &["--stdio"]),
         root: fixture.root.clone(),
-        from_project,
+        subject: from_project.then(|| Subject::new("servers", definition, "")),
     }
 }
 

@@ -10,6 +10,7 @@ use process::deadlines;
 
 use super::ServerPool;
 use super::slot::Slot;
+use super::start::subject;
 use crate::error::{ServerError, StartCause};
 use crate::server::{Clock, Server};
 
@@ -75,11 +76,7 @@ impl ServerPool {
         }
         warm.sort_by_key(|(unused, ..)| std::cmp::Reverse(*unused));
         let servers: Vec<Arc<Server>> = warm.iter().map(|(_, server, _)| Arc::clone(server)).collect();
-        let look = tokio::task::spawn_blocking(move || {
-            let ids: Vec<u32> = servers.iter().map(|it| it.process.worker().unwrap_or_default()).collect();
-            process::process_memory(&ids)
-        });
-        let Ok(memory) = look.await else { return 0 };
+        let Some(memory) = memory(servers).await else { return 0 };
         let mut all: u64 = memory.iter().sum();
         warm.truncate(warm.len() - kept);
         for ((_, server, slot), memory) in warm.iter().zip(memory) {
@@ -97,6 +94,28 @@ impl ServerPool {
             server.shutdown(deadlines::SERVER_EVICTED, "the servers exceeded the memory limit").await;
         }
         all
+    }
+
+    /// Stops each server of the project that alone exceeds the memory limit.
+    ///
+    /// Also one in use. The policy asks before it starts again.
+    async fn stop_oversized(&self) {
+        let own = self.slots().into_iter().filter(|slot| slot.definition().from_project);
+        let (slots, servers): (Vec<_>, Vec<_>) =
+            own.filter_map(|slot| Some((Arc::clone(&slot), slot.running()?))).unzip();
+        let Some(memory) = memory(servers.clone()).await else { return };
+        for ((slot, server), memory) in slots.iter().zip(&servers).zip(memory) {
+            if memory <= self.limits.memory || !slot.take(server) {
+                continue;
+            }
+            let (used, limit) = (memory >> 20, self.limits.memory >> 20);
+            let reason = format!("it took {used} MiB; `lsp.max_memory` allows {limit} MiB");
+            if let Some(subject) = subject(&slot.definition(), server.name()) {
+                self.policy.kill_subject(&subject, &reason);
+            }
+            tracing::warn!(server = server.name(), "stopped: {reason}");
+            server.shutdown(deadlines::SERVER_EVICTED, "it exceeded the memory limit").await;
+        }
     }
 
     /// Starts the task that stops idle servers and those beyond the budget.
@@ -122,9 +141,19 @@ impl ServerPool {
                     // The servers that one request needed together are likely to be needed together
                     // again.
                     this.shrink(this.limits.warm.max(1), pause).await;
+                    this.stop_oversized().await;
                     this.free_memory(1).await;
                 }
             });
         });
     }
+}
+
+/// The memory of each server in bytes, with its child processes.
+async fn memory(servers: Vec<Arc<Server>>) -> Option<Vec<u64>> {
+    let look = tokio::task::spawn_blocking(move || {
+        let ids: Vec<u32> = servers.iter().map(|it| it.process.worker().unwrap_or_default()).collect();
+        process::process_memory(&ids)
+    });
+    look.await.ok()
 }

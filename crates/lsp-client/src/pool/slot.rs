@@ -97,6 +97,11 @@ impl Slot {
         self.state().server.take_if(|server| server.is_running() && !server.usage.is_used() && !keep(server))
     }
 
+    /// Takes out this server to be stopped, also in use; returns whether it was there.
+    pub fn take(&self, server: &Arc<Server>) -> bool {
+        self.state().server.take_if(|now| Arc::ptr_eq(now, server)).is_some()
+    }
+
     /// Takes out a server that has ended by itself.
     pub(crate) fn take_ended(&self) -> Option<Arc<Server>> {
         let mut state = self.state();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paths::AbsPath;
-use policy::{ProgramFiles, SpawnGrant, SpawnRequest};
+use policy::{ProgramFiles, SpawnGrant, SpawnRequest, Subject};
 use process::deadlines;
 use process::{Process, SpawnError};
 use shell::CommandLine;
@@ -17,7 +17,7 @@ use super::slot::{InUse, Slot};
 use crate::error::{ServerError, StartCause};
 use crate::server::core::Core;
 use crate::server::{Clock, Server, last_lines};
-use adapters::{ServerDefinition, expand, expand_text};
+use adapters::{Definition, ServerDefinition, expand, expand_text};
 
 /// A permitted command.
 struct Granted {
@@ -227,8 +227,8 @@ impl ServerPool {
     ) -> Result<SpawnGrant, ServerError> {
         let directories = definition.writes.iter().filter(|name| name.ends_with('/'));
         let request = SpawnRequest {
+            subject: subject(definition, &name),
             definition: name,
-            from_project: definition.from_project,
             root: slot.root.clone(),
             command: command.clone(),
             changes: Some(ProgramFiles {
@@ -309,4 +309,10 @@ impl ServerPool {
             }
         }
     }
+}
+
+/// The trust that a command of the project's definition needs.
+pub(super) fn subject(definition: &ServerDefinition, name: &str) -> Option<Subject> {
+    let subject = || Subject::new(ServerDefinition::DIRECTORY, name, definition.source());
+    definition.from_project.then(subject)
 }

@@ -64,7 +64,7 @@ pub fn build_beside(
 }
 
 /// Definitions of scripted servers, whose scripts are in a directory.
-fn defined(directory: &Path, tag: &str, servers: Vec<Server<'_>>) -> ServerDefinitions {
+pub fn defined(directory: &Path, tag: &str, servers: Vec<Server<'_>>) -> ServerDefinitions {
     let mut definitions = ServerDefinitions::default();
     for (name, mut script, more) in servers {
         let file = directory.join(format!("{name}{tag}.json"));

@@ -1,15 +1,16 @@
 //! Life cycle of servers: start on demand, restart after a crash, end when unused.
 
-use adapters::{Parse, ServerDefinitions};
+use adapters::{Parse, ServerDefinition, ServerDefinitions};
 use std::time::{Duration, Instant};
 
 use lsp_client::{ServerError, ServerState, StartCause};
-use policy::ErrorCode;
+use paths::{AbsPath, StateDir};
+use policy::{ErrorCode, PolicyOptions, SubjectState, Subjects};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
 
-use crate::bench::{Bench, LONG, alive, bench, build, build_beside, cx, open, range, until};
+use crate::bench::{Bench, LONG, alive, bench, build, build_beside, cx, defined, open, range, until};
 use crate::speculative::Typing;
 
 fn hovers() -> Script {
@@ -166,6 +167,27 @@ async fn the_memory_limit_stops_all_but_the_last_server() {
         assert!(started.elapsed() < LONG, "{:?}", running().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn a_projects_own_server_over_the_memory_limit_is_killed() {
+    let busy = Script::new(hovers().capabilities).on("textDocument/hover", [Step::Never]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut definitions = defined(directory.path(), "", vec![("one", busy, "")]);
+    let mut own = ServerDefinition::clone(definitions.get("one").unwrap());
+    own.from_project = true;
+    definitions.insert(own);
+    let own_state = StateDir::new(AbsPath::new(directory.path().join("subjects")).unwrap());
+    let policy = |options: &mut PolicyOptions| {
+        (options.yes, options.state) = (true, Some(own_state.clone()));
+    };
+    let bench = open(directory, &[("a.txt", "abc")], definitions, policy, |limits| {
+        (limits.memory, limits.idle) = (1 << 20, Duration::from_secs(1));
+    });
+    let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServerCrashed);
+    let subjects = Subjects::new(Some(own_state.clone()));
+    assert_eq!(subjects.list().unwrap(), [("servers/one".to_owned(), SubjectState::Killed)]);
 }
 
 #[tokio::test]

@@ -279,6 +279,9 @@ pub struct InstallRequest<'a> {
 
 /// Installs adapters: shows the commands, asks, and runs them.
 pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyhow::Result<Outcome> {
+    if request.yes {
+        open::refuse_run()?;
+    }
     let environment = environment(args)?;
     note_problems(&environment.problems());
     let Environment { homes, root, trust, servers, debuggers } = environment;

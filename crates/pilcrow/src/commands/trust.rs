@@ -1,23 +1,79 @@
-//! `pilcrow trust`: lists, adds and removes trusted projects.
+//! `pilcrow trust`: trusted projects, and the programs that they define.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use adapters::{DebuggerDefinition, Definition, ServerDefinition};
 use anyhow::Context;
-use host::Outcome;
-use paths::{AbsPath, Homes};
-use policy::TrustStore;
+use host::{Outcome, project};
+use paths::{AbsPath, Homes, StateDir};
+use policy::{Subject, SubjectState, Subjects, TrustStore};
+use workspace::Workspace;
 
 use crate::{open, output};
 
-/// Lists, adds or removes a directory, by default the current project.
-pub fn trust(directory: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Result<Outcome> {
-    let store = TrustStore::new(Homes::from_env()?.state);
-    if list {
-        for path in store.list()? {
-            output::line(&path.to_string());
-        }
+/// Lists the trusted directories, each with the programs that its project defines.
+pub fn list() -> anyhow::Result<Outcome> {
+    let homes = Homes::from_env()?;
+    let trusted = TrustStore::new(homes.state.clone()).list()?;
+    // A project below a trusted directory has programs of its own.
+    let here = open::root(None).ok().and_then(AbsPath::new).filter(|root| !trusted.contains(root));
+    let here = here.filter(|root| trusted.iter().any(|it| root.starts_with(it)));
+    for path in trusted {
+        output::line(&path.to_string());
+        list_programs(&homes, &path)?;
+    }
+    if let Some(root) = here {
+        list_programs(&homes, &root)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn list_programs(homes: &Homes, root: &AbsPath) -> anyhow::Result<()> {
+    // A directory may be gone.
+    let Ok(subjects) = subjects(homes, root.as_path()) else { return Ok(()) };
+    let mut states: BTreeMap<String, SubjectState> = subjects.list()?.into_iter().collect();
+    let defined = defined::<ServerDefinition>(homes, root).chain(defined::<DebuggerDefinition>(homes, root));
+    for subject in defined {
+        states.insert(subject.id().to_owned(), subjects.state(&subject)?);
+    }
+    for (id, state) in states {
+        output::line(&format!("  {:<12} {id}", state.name()));
+    }
+    Ok(())
+}
+
+/// The definitions of a project.
+fn defined<D: Definition>(homes: &Homes, root: &AbsPath) -> impl Iterator<Item = Subject> {
+    let definitions = project::load_definitions::<D>(homes, root, true);
+    let own: Vec<Subject> = definitions
+        .list()
+        .filter(|it| it.summary().from_project)
+        .map(|it| Subject::new(D::DIRECTORY, it.summary().name, it.source()))
+        .collect();
+    own.into_iter()
+}
+
+fn subjects(homes: &Homes, root: &Path) -> anyhow::Result<Subjects> {
+    let (_, id) = Workspace::identify(root)?;
+    Ok(Subjects::new(Some(StateDir::new(homes.state.path().join("workspaces").join(id)))))
+}
+
+/// Ends the trust in a program that the project defines.
+pub fn kill(directory: Option<PathBuf>, program: &str) -> anyhow::Result<Outcome> {
+    open::refuse_run()?;
+    let root = open::root(directory.as_deref())?;
+    if subjects(&Homes::from_env()?, &root)?.kill(program)? {
+        output::line(&format!("killed: {program}; Pilcrow asks before it starts again"));
         return Ok(Outcome::Done);
     }
+    output::note(&format!("pilcrow: {program} never ran here; `pilcrow trust --list` shows the names"));
+    Ok(Outcome::Failed)
+}
+
+/// Adds or removes a directory, by default the current project.
+pub fn trust(directory: Option<PathBuf>, remove: bool) -> anyhow::Result<Outcome> {
+    let store = TrustStore::new(Homes::from_env()?.state);
     open::refuse_run()?;
     let directory = match directory {
         Some(directory) => directory,

@@ -53,13 +53,34 @@ pub(crate) struct Classified {
     pub(crate) tier: Tier,
 }
 
+/// The cause of a change of a subject's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Operator {
+    User,
+    /// Pilcrow itself.
+    Auto,
+}
+
+/// A change of a subject's state.
+#[derive(Debug, Serialize)]
+pub(crate) struct Change<'a> {
+    pub(crate) extension_id: &'a str,
+    /// Whether the subject may run afterwards.
+    pub(crate) activated: bool,
+    pub(crate) reason: &'a str,
+    pub(crate) operator: Operator,
+    pub(crate) previous_state: &'a str,
+    pub(crate) new_state: &'a str,
+}
+
 #[derive(Serialize)]
-struct Line<'a> {
+struct Line<T> {
     format: u32,
     ts_ms: i64,
     pid: u32,
     #[serde(flatten)]
-    decided: Decided<'a>,
+    row: T,
 }
 
 /// The audit log of one workspace; without a state directory it writes nothing.
@@ -76,7 +97,9 @@ impl Audit {
 
     /// Writes a row; the error is the reason why it was not written.
     pub(crate) fn record(&self, decided: Decided<'_>) -> Result<(), String> {
-        let Some(state) = &self.state else { return Ok(()) };
+        if self.state.is_none() {
+            return Ok(());
+        }
         let redactor = self.redactor.get_or_init(Redactor::from_env);
         let mut decided = decided;
         for subject in &mut decided.subject {
@@ -84,14 +107,24 @@ impl Audit {
         }
         let reason = redactor.redact(decided.reason).into_owned();
         decided.reason = &reason;
+        self.append(decided)
+    }
+
+    /// Writes a row about a change of a subject's state.
+    pub(crate) fn record_change(&self, change: Change<'_>) -> Result<(), String> {
+        self.append(change)
+    }
+
+    fn append(&self, row: impl Serialize) -> Result<(), String> {
+        let Some(state) = &self.state else { return Ok(()) };
         let ts_ms = jiff::Timestamp::now().as_millisecond();
-        let line = Line { format: FORMAT, ts_ms, pid: std::process::id(), decided };
+        let line = Line { format: FORMAT, ts_ms, pid: std::process::id(), row };
         let written = serde_json::to_vec(&line).map_err(|error| error.to_string()).and_then(|mut bytes| {
             bytes.push(b'\n');
             state.append(FILE, &bytes, false).map_err(|error| error.to_string())
         });
         written.inspect_err(|error| {
-            tracing::warn!(%error, "a decision could not be added to the audit log");
+            tracing::warn!(%error, "a row could not be added to the audit log");
         })
     }
 }

@@ -25,6 +25,7 @@ mod prompt;
 mod protected;
 mod sandbox_profile;
 mod shell_command;
+mod subjects;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ use self::evaluate::Found;
 pub use self::explain::Explanation;
 pub use self::hosts::HostPermit;
 use self::prompt::{Asked, to_be_confirmed};
+pub use self::subjects::{Subject, SubjectState, Subjects};
 use crate::grants::{Grants, Term};
 use crate::policy::audit::{Audit, By, Classified, Decided};
 use crate::policy::protected::protection;
@@ -118,6 +120,7 @@ impl PolicyOptions {
 pub struct Policy {
     options: Arc<PolicyOptions>,
     grants: Arc<Mutex<Grants>>,
+    subjects: Arc<Subjects>,
     audit: Arc<Audit>,
     /// Limit of one question at a time, whose answer may decide the next.
     asking: Semaphore,
@@ -130,8 +133,8 @@ pub struct SpawnRequest {
     pub definition: String,
     pub command: CommandLine,
     pub root: AbsPath,
-    /// Whether the project has the definition; else it is built in or the user's.
-    pub from_project: bool,
+    /// The project's definition; `None` if it is built in or the user's.
+    pub subject: Option<Subject>,
     /// The files that the program changes, if it runs in a sandbox.
     pub changes: Option<ProgramFiles>,
 }
@@ -172,8 +175,9 @@ impl Policy {
     /// Creates the policy and reads the remembered answers.
     pub fn new(options: PolicyOptions) -> Self {
         let grants = Arc::new(Mutex::new(Grants::load(options.state.clone())));
+        let subjects = Arc::new(Subjects::new(options.state.clone()));
         let audit = Arc::new(Audit::new(options.state.clone()));
-        Self { options: Arc::new(options), grants, audit, asking: Semaphore::new(1) }
+        Self { options: Arc::new(options), grants, subjects, audit, asking: Semaphore::new(1) }
     }
 
     /// Copies the policy with its own queue of questions.
@@ -181,7 +185,7 @@ impl Policy {
     /// Concurrent runs in one process use it, so that an open question blocks only its own run.
     pub fn for_concurrent_run(&self) -> Self {
         let (options, grants, audit) = (self.options.clone(), self.grants.clone(), self.audit.clone());
-        Self { options, grants, audit, asking: Semaphore::new(1) }
+        Self { options, grants, subjects: self.subjects.clone(), audit, asking: Semaphore::new(1) }
     }
 
     /// Extends the policy to allow reading below `directories` without asking.
@@ -450,7 +454,7 @@ impl Policy {
                 self.ask_spawn(request, missing, approver, cancel).await?;
             }
         }
-        let args = request.from_project.then(|| request.command.args.clone());
+        let args = request.subject.is_some().then(|| request.command.args.clone());
         Ok(SpawnGrant {
             definition: request.definition.clone(),
             root: request.root.clone(),
@@ -465,6 +469,11 @@ impl Policy {
     /// A rule may still deny it.
     pub fn spawns_unasked(&self, root: &AbsPath, from_project: bool) -> bool {
         self.options.yes || !from_project && self.trusts(root)
+    }
+
+    /// Ends the trust in a subject that broke a limit, which `reason` names.
+    pub fn kill_subject(&self, subject: &Subject, reason: &str) {
+        self.subjects.kill_for(subject, reason);
     }
 
     fn trusts(&self, root: &AbsPath) -> bool {

@@ -11,7 +11,7 @@ use crate::grants::Term;
 use crate::policy::audit::{By, Classified, Decided};
 use crate::rules::{self, ANSWER, Capability, Rule};
 use crate::trust::trust_command;
-use crate::{Answer, Approver, ErrorCode, Question, QuestionKind};
+use crate::{Answer, Approver, ErrorCode, Question, QuestionKind, Subject, SubjectState};
 
 /// Audit entry of a question, and the message if it cannot be asked.
 pub(super) struct Asked<'a> {
@@ -44,8 +44,8 @@ impl Policy {
         if !self.trusts(&request.root) {
             return Some(QuestionKind::Trust);
         }
-        let agreed = !request.from_project
-            || self.grants.lock().agreed(&request.definition, &request.command)
+        let agrees = |subject: &Subject| self.subjects.allows(subject, &request.command);
+        let agreed = request.subject.as_ref().is_none_or(agrees)
             || self.judge_command(&request.command).decision == Decision::Allow;
         (!agreed).then_some(QuestionKind::Exec)
     }
@@ -79,6 +79,9 @@ impl Policy {
         if is_trust && self.grants.lock().refused {
             let reason = format!("the user declined to trust {root}");
             return Err(Denied { code, reason, unattended: false, by_user: true });
+        }
+        if let Some(subject) = &request.subject {
+            self.subjects.notice(subject, &request.command);
         }
         // The search path is long and the same for every program.
         let variables = request.command.env.iter().filter(|(name, _)| name.as_str() != "PATH");
@@ -114,8 +117,15 @@ impl Policy {
                 tracing::warn!(%error, "trust holds for this session only");
             }
         }
-        if request.from_project {
-            grants.agree(&request.definition, &request.command, term);
+        drop(grants);
+        if let Some(subject) = &request.subject {
+            let command = &request.command;
+            match (self.options.yes, term) {
+                // With `--yes` the user saw nothing.
+                (true, _) => self.subjects.allow_here(subject, command),
+                (_, Term::Always) => self.subjects.acknowledge(subject, command, SubjectState::Trusted),
+                (_, Term::Session) => self.subjects.acknowledge(subject, command, SubjectState::Acknowledged),
+            }
         }
         Ok(())
     }

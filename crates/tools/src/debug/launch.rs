@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adapters::DebuggerDefinition;
+use adapters::{DebuggerDefinition, Definition};
 use agent::ToolResult;
 use agent::tool::GrantRequester;
 use dap_client::{
@@ -11,7 +11,7 @@ use dap_client::{
 };
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
-use policy::{ErrorCode, SpawnGrant, SpawnRequest};
+use policy::{ErrorCode, SpawnGrant, SpawnRequest, Subject};
 use serde_json::{Value, json};
 use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
@@ -152,12 +152,14 @@ impl Debug {
         overrides: Option<Value>,
         cx: Cx<'_>,
     ) -> Result<Arc<Session>, Failure> {
+        let adapter = &plan.adapter;
+        let subject = || Subject::new(DebuggerDefinition::DIRECTORY, &adapter.name, adapter.source());
         let grant = cx
             .grant_spawn(&SpawnRequest {
-                definition: plan.adapter.name.clone(),
+                definition: adapter.name.clone(),
                 command: plan.command.clone(),
                 root: plan.root.clone(),
-                from_project: plan.adapter.from_project,
+                subject: adapter.from_project.then(subject),
                 changes: None,
             })
             .await?;
