@@ -58,6 +58,20 @@ fn a_secret_in_a_checkpoint_name_is_not_stored() {
 }
 
 #[test]
+fn a_rule_passes_a_variable_to_commands() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    for name in ["ONE_TOKEN", "TWO_TOKEN"] {
+        sandbox.variables.insert(name.to_owned(), "hunter2-hunter2".to_owned());
+    }
+    let rules = "policy.rules = [\"bash: allow env ONE_TOKEN\", \"gopls: allow env TWO_TOKEN\"]\n";
+    let config = sandbox.home().join("config");
+    std::fs::create_dir_all(&config).expect("a directory");
+    std::fs::write(config.join("config.toml"), rules).expect("a file");
+    let text = sandbox.tool("bash", &json!({"command": "echo ${#ONE_TOKEN} ${#TWO_TOKEN} $ONE_TOKEN"})).ok();
+    assert_eq!(text, "15 0 [redacted:ONE_TOKEN]\nexit status 0");
+}
+
+#[test]
 fn a_command_permits_nothing_to_itself() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     let pilcrow = tests::built::pilcrow().display();

@@ -586,10 +586,13 @@ pub enum Config {
     Schema,
     /// Explain whether the agent may do something: every rule and default about it
     Why {
-        /// read, write, exec, http or debug
+        /// read, write, exec, http, env or debug
         capability: String,
-        /// Path relative to the project, command line, or host
+        /// Path relative to the project, command line, host, or variable
         argument: Option<String>,
+        /// Language server that connects or gets the variable [default: a command]
+        #[arg(long, value_name = "SERVER")]
+        by: Option<String>,
     },
 }
 

@@ -180,8 +180,8 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
             commands::config::show(&project, agent.as_deref(), json)
         }
         Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
-        Command::Config { command: cli::Config::Why { capability, argument }, project, json } => {
-            commands::config::why(&capability, argument.as_deref(), &project, json)
+        Command::Config { command: cli::Config::Why { capability, argument, by }, project, json } => {
+            commands::config::why(&capability, argument.as_deref(), by.as_deref(), &project, json)
         }
         Command::Guard | Command::Lsp { .. } => Ok(Outcome::Done),
     }

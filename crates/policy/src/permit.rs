@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use paths::AbsPath;
 use shell::CommandLine;
 
-use crate::{PlannedChange, SandboxProfile};
+use crate::rules::{self, Decision, Rule};
+use crate::{PlannedChange, SandboxProfile, is_secret};
 
 /// Permission for one commit of one plan, which consumes it.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct SpawnGrant {
     pub(crate) args: Option<Vec<String>>,
     /// Limits of the program; `None` if it runs without a sandbox.
     pub(crate) sandbox: Option<SandboxProfile>,
+    /// The rules about variables.
+    pub(crate) variables: Vec<Rule>,
 }
 
 impl SpawnGrant {
@@ -41,6 +44,7 @@ impl SpawnGrant {
             program: command.program.clone(),
             args: Some(command.args.clone()),
             sandbox: None,
+            variables: Vec::new(),
         }
     }
 
@@ -64,6 +68,17 @@ impl SpawnGrant {
     /// Limits of the program; `None` if it runs without a sandbox.
     pub fn sandbox(&self) -> Option<&SandboxProfile> {
         self.sandbox.as_ref()
+    }
+
+    /// Whether the program gets this variable of Pilcrow's environment.
+    ///
+    /// Without a rule it gets those that are not secret.
+    pub fn passes(&self, name: &str, value: &str) -> bool {
+        let rules = || self.variables.iter();
+        let allowed = rules::for_variable(rules().filter(|it| !it.tightens()), name, &self.definition);
+        let tightened = rules::for_variable(rules().filter(|it| it.tightens()), name, &self.definition);
+        let is_allowed = |rule: &Rule| rule.decision == Decision::Allow;
+        tightened.is_none_or(is_allowed) && allowed.map_or_else(|| !is_secret(name, value), is_allowed)
     }
 
     pub fn definition(&self) -> &str {

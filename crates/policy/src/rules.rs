@@ -28,12 +28,15 @@ pub enum Capability {
     Exec,
     /// Connecting to a host.
     Http,
+    /// Passing a variable of the environment to a program.
+    Env,
     /// Changing a debugged program, or evaluating an expression that may.
     Debug,
 }
 
 impl Capability {
-    pub(crate) const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Http, Self::Debug];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::Exec, Self::Http, Self::Env, Self::Debug];
 
     /// The name as rules spell it.
     pub fn name(self) -> &'static str {
@@ -42,6 +45,7 @@ impl Capability {
             Self::Write => "write",
             Self::Exec => "exec",
             Self::Http => "http",
+            Self::Env => "env",
             Self::Debug => "debug",
         }
     }
@@ -55,6 +59,8 @@ pub(crate) const ANSWER: &str = "your earlier answer";
 pub struct Rule {
     pub decision: Decision,
     pub capability: Capability,
+    /// The program that the rule is about; `None` for all.
+    subject: Option<String>,
     pattern: Pattern,
     text: String,
     source: String,
@@ -69,6 +75,8 @@ enum Pattern {
     /// The first words of a command.
     Command(Vec<String>),
     Host(HostPattern),
+    /// The name of a variable, or with `true` its beginning.
+    Variable(String, bool),
 }
 
 #[derive(Debug, Clone)]
@@ -144,14 +152,18 @@ impl Rule {
     /// below the workspace's root. One without `/` matches in every directory (`./a.md`: only in
     /// the root), one that ends in `/` everything below that directory, and one that begins with
     /// `/` or `~/` whole paths. A command pattern is the first words of the command. A host may
-    /// begin with `*.` and end with `:PORT`; `@packages` are the package registries.
+    /// begin with `*.` and end with `:PORT`; `@packages` are the package registries. A variable may
+    /// end in `*`. A rule about hosts or variables may begin with the program that it is about:
+    /// `gopls: deny http`.
     ///
     /// # Errors
     ///
     /// [`RuleError`] with the problem.
     pub fn parse(text: &str, source: &str) -> Result<Self, RuleError> {
         let fail = |detail: String| RuleError { text: text.to_owned(), detail };
-        let mut words = text.split_whitespace();
+        let named = text.trim_start().split_once(':').filter(|(name, _)| !name.contains(char::is_whitespace));
+        let (subject, rule) = named.map_or((None, text), |(name, rest)| (Some(name.to_owned()), rest));
+        let mut words = rule.split_whitespace();
         let decision = match words.next() {
             Some("allow") => Decision::Allow,
             Some("ask") => Decision::Ask,
@@ -160,21 +172,31 @@ impl Rule {
         };
         let name = words.next().unwrap_or_default();
         let Some(capability) = Capability::ALL.into_iter().find(|it| it.name() == name) else {
-            return Err(fail("its second word must be read, write, exec, http or debug".into()));
+            return Err(fail("its second word must be read, write, exec, http, env or debug".into()));
         };
         // The rest stays as written: a path may contain spaces.
-        let rest = text.split_once(name).map_or("", |(_, rest)| rest.trim());
+        let rest = rule.split_once(name).map_or("", |(_, rest)| rest.trim());
+        if subject.is_some() && !matches!(capability, Capability::Http | Capability::Env) {
+            return Err(fail("only a rule for http or env can begin with a program".into()));
+        }
+        if capability == Capability::Env && decision == Decision::Ask {
+            return Err(fail("a rule for env must allow or deny".into()));
+        }
         let pattern = match capability {
             _ if rest.is_empty() => Pattern::All,
             Capability::Read | Capability::Write => Pattern::Path(PathPattern::parse(rest).map_err(fail)?),
             Capability::Exec => Pattern::Command(rest.split_whitespace().map(str::to_owned).collect()),
             Capability::Http => Pattern::Host(HostPattern::parse(rest).map_err(fail)?),
+            Capability::Env => match rest.strip_suffix('*') {
+                Some(beginning) => Pattern::Variable(beginning.to_owned(), true),
+                None => Pattern::Variable(rest.to_owned(), false),
+            },
             Capability::Debug => {
                 return Err(fail("a rule for debug takes no argument; remove the text after `debug`".into()));
             }
         };
         let (text, source) = (text.trim().to_owned(), source.to_owned());
-        Ok(Self { decision, capability, pattern, text, source, tightens: false })
+        Ok(Self { decision, capability, subject, pattern, text, source, tightens: false })
     }
 
     /// Limits the rule to making decisions stricter.
@@ -196,6 +218,7 @@ impl Rule {
         let everything = || Self {
             decision: Decision::Ask,
             capability,
+            subject: None,
             pattern: Pattern::All,
             text: text.clone(),
             source: source.into(),
@@ -215,7 +238,8 @@ impl Rule {
             Ok(pattern) => (Decision::Allow, pattern),
             Err(_) => (Decision::Ask, Pattern::All),
         };
-        Self { decision, capability: Capability::Read, pattern, text, source: source.into(), tightens: false }
+        let (capability, source) = (Capability::Read, source.into());
+        Self { decision, capability, subject: None, pattern, text, source, tightens: false }
     }
 
     /// The rule as written.
@@ -233,7 +257,7 @@ impl Rule {
         match &self.pattern {
             Pattern::All => Some(Specificity::default()),
             Pattern::Path(pattern) => pattern.matches(path, root).then_some(pattern.specificity),
-            Pattern::Command(_) | Pattern::Host(_) => None,
+            Pattern::Command(_) | Pattern::Host(_) | Pattern::Variable(..) => None,
         }
     }
 
@@ -241,7 +265,7 @@ impl Rule {
         let words = match &self.pattern {
             Pattern::All => return Some(Specificity::default()),
             Pattern::Command(words) => words,
-            Pattern::Path(_) | Pattern::Host(_) => return None,
+            Pattern::Path(_) | Pattern::Host(_) | Pattern::Variable(..) => return None,
         };
         let (program, args) = words.split_first()?;
         let is_program = Path::new(program) == command.program
@@ -254,8 +278,16 @@ impl Rule {
         match &self.pattern {
             Pattern::All => Some(Specificity::default()),
             Pattern::Host(pattern) => pattern.matches(host, port),
-            Pattern::Path(_) | Pattern::Command(_) => None,
+            Pattern::Path(_) | Pattern::Command(_) | Pattern::Variable(..) => None,
         }
+    }
+
+    fn variable(&self, name: &str) -> Option<Specificity> {
+        let Pattern::Variable(known, is_beginning) = &self.pattern else {
+            return matches!(self.pattern, Pattern::All).then(Specificity::default);
+        };
+        let matches = if *is_beginning { name.starts_with(known) } else { name == known };
+        matches.then_some(Specificity { exact: !is_beginning, literal: known.len() })
     }
 
     /// Whether the rule is about one host.
@@ -417,14 +449,45 @@ pub(crate) fn for_command<'a>(
     strongest(rules, Capability::Exec, |rule| rule.command(command))
 }
 
-/// The rule that decides about a connection to a host.
-pub(crate) fn for_host<'a>(rules: impl Iterator<Item = &'a Rule>, host: &str, port: u16) -> Option<&'a Rule> {
-    strongest(rules, Capability::Http, |rule| rule.host(host, port))
+/// The rule that decides about a connection of `subject` to a host.
+pub(crate) fn for_host<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    host: &str,
+    port: u16,
+    subject: &str,
+) -> Option<&'a Rule> {
+    for_subject(rules, Capability::Http, subject, |rule| rule.host(host, port))
+}
+
+/// The rule that decides whether `subject` gets a variable.
+pub(crate) fn for_variable<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    name: &str,
+    subject: &str,
+) -> Option<&'a Rule> {
+    for_subject(rules, Capability::Env, subject, |rule| rule.variable(name))
+}
+
+/// The rule for `subject` or for all: a denial first, then the subject's own rule.
+fn for_subject<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    capability: Capability,
+    subject: &str,
+    specificity: impl Fn(&Rule) -> Option<Specificity>,
+) -> Option<&'a Rule> {
+    let rules: Vec<&Rule> = rules.collect();
+    let of = |own: bool| {
+        let named = |rule: &&Rule| rule.subject.as_deref() == own.then_some(subject);
+        strongest(rules.iter().copied().filter(named), capability, &specificity)
+    };
+    let denies = |rule: &Option<&Rule>| rule.is_some_and(|rule| rule.decision == Decision::Deny);
+    let (own, general) = (of(true), of(false));
+    if denies(&general) && !denies(&own) { general } else { own.or(general) }
 }
 
 /// The rule about all of a capability.
 pub(crate) fn for_all<'a>(rules: impl Iterator<Item = &'a Rule>, capability: Capability) -> Option<&'a Rule> {
-    strongest(rules, capability, |rule| {
+    strongest(rules.filter(|rule| rule.subject.is_none()), capability, |rule| {
         matches!(rule.pattern, Pattern::All).then_some(Specificity::default())
     })
 }
@@ -520,13 +583,39 @@ mod tests {
             ("a.b", 8080, "allow http a.b:8080"),
             ("a.b", 80, "deny http"),
         ] {
-            assert_eq!(for_host(rules.iter(), host, port).map(Rule::text), Some(expected), "{host}");
+            assert_eq!(for_host(rules.iter(), host, port, "bash").map(Rule::text), Some(expected), "{host}");
         }
         for wrong in
             ["allow http *", "allow http a b", "allow http x:y", "allow http *x", "allow http https://a"]
         {
             assert!(Rule::parse(wrong, "test").is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_denial_then_the_programs_own_rule_decides() {
+        let rules = rules(&[
+            "allow http *.org",
+            "deny http bad.org",
+            "gopls: deny http a.org",
+            "gopls: allow http bad.org",
+            "gopls: ask http b.org",
+            "allow env MY_*",
+            "gopls: deny env MY_KEY",
+        ]);
+        for (subject, host, expected) in [
+            ("gopls", "a.org", "gopls: deny http a.org"),
+            ("gopls", "bad.org", "deny http bad.org"),
+            ("gopls", "b.org", "gopls: ask http b.org"),
+            ("gopls", "c.org", "allow http *.org"),
+            ("other", "a.org", "allow http *.org"),
+        ] {
+            assert_eq!(for_host(rules.iter(), host, 443, subject).map(Rule::text), Some(expected), "{host}");
+        }
+        let variable = |name, subject| for_variable(rules.iter(), name, subject).map(|it| it.decision);
+        assert_eq!(variable("MY_KEY", "bash"), Some(Decision::Allow));
+        assert_eq!(variable("MY_KEY", "gopls"), Some(Decision::Deny));
+        assert_eq!(variable("A_KEY", "gopls"), None);
     }
 
     #[test]
@@ -554,8 +643,10 @@ mod tests {
     fn an_invalid_rule_is_explained() {
         for (line, part) in [
             ("permit write x", "allow, ask or deny"),
-            ("allow fly x", "read, write, exec, http or debug"),
-            ("allow", "read, write, exec, http or debug"),
+            ("allow fly x", "read, write, exec, http, env or debug"),
+            ("allow", "read, write, exec, http, env or debug"),
+            ("gopls: allow write x", "only a rule for http or env"),
+            ("ask env X", "must allow or deny"),
             ("allow write ../x", "cannot contain `..`"),
             ("allow write [x", "is not a glob"),
         ] {

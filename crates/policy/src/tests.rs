@@ -590,6 +590,25 @@ async fn lines_to_confirm_are_asked_whatever_the_rules_allow() {
 }
 
 #[tokio::test]
+async fn a_rule_passes_a_variable_on() {
+    let fixture = Fixture::new(&[]);
+    let passes = async |rule: &str, tightens: bool| {
+        let policy = policy(&fixture, |options| {
+            options.rules = rules(&["odd: allow env A_KEY"]);
+            let rule = rules(&[rule]).remove(0);
+            options.rules.push(if tightens { rule.tightening() } else { rule });
+        });
+        let request = request(&fixture, "odd", false);
+        let grant = policy.grant_spawn(&request, &Unattended, &cancel()).await.unwrap();
+        ["A_KEY", "B_KEY", "PLAIN"].map(|name| grant.passes(name, "x"))
+    };
+    assert_eq!(passes("other: allow env B_KEY", false).await, [true, false, true]);
+    assert_eq!(passes("allow env B_*", false).await, [true, true, true]);
+    assert_eq!(passes("deny env", true).await, [false, false, false]);
+    assert_eq!(passes("allow env B_KEY", true).await, [true, false, true]);
+}
+
+#[tokio::test]
 async fn debugging_has_its_own_capability() {
     let fixture = Fixture::new(&[]);
     let cancel = CancellationToken::new();

@@ -320,7 +320,7 @@ impl Processes {
             Some(profile) => self.confine(profile, &command, &streams).await?,
             None => None,
         };
-        Shared::spawn(&self.shared, &command, place, streams, spec.as_ref())
+        Shared::spawn(&self.shared, &command, Some(grant), place, streams, spec.as_ref())
             .map_err(|source| spawn_error(&command, program, source))
     }
 
@@ -493,6 +493,7 @@ impl Shared {
     fn spawn(
         this: &Arc<Self>,
         command: &CommandLine,
+        grant: Option<&SpawnGrant>,
         place: Place,
         streams: Streams<'_>,
         spec: Option<&Spec>,
@@ -511,8 +512,9 @@ impl Shared {
         }
         prepared.args(&command.args).current_dir(&command.cwd);
         for (variable, value) in std::env::vars_os() {
-            if policy::is_secret(&variable.to_string_lossy(), &value.to_string_lossy()) {
-                prepared.env_remove(variable);
+            let (name, value) = (variable.to_string_lossy(), value.to_string_lossy());
+            if !grant.map_or_else(|| !policy::is_secret(&name, &value), |it| it.passes(&name, &value)) {
+                prepared.env_remove(&variable);
             }
         }
         prepared.envs(command.env.iter().map(|(name, value)| (name, value)));
@@ -608,7 +610,7 @@ impl Shared {
         let (reader, writer) = std::io::pipe()?;
         let mut output = pipe::Receiver::from_owned_fd(reader.into())?;
         let streams = Streams { merged: Some(&writer), gate: None };
-        let process = Self::spawn(self, &command, Place::Session, streams, Some(&spec))?;
+        let process = Self::spawn(self, &command, None, Place::Session, streams, Some(&spec))?;
         drop(writer);
         let mut text = Vec::new();
         let ended = async {

@@ -38,11 +38,12 @@ pub fn schema() -> anyhow::Result<Outcome> {
 pub fn why(
     capability: &str,
     argument: Option<&str>,
+    subject: Option<&str>,
     args: &cli::Project,
     as_json: bool,
 ) -> anyhow::Result<Outcome> {
     let project = open::open(args, Access::default())?;
-    let explanation = project.policy.explain(capability, argument).map_err(anyhow::Error::msg)?;
+    let explanation = project.policy.explain(capability, argument, subject).map_err(anyhow::Error::msg)?;
     if as_json {
         output::json(&explanation);
     } else {

@@ -27,6 +27,12 @@ impl From<(Decision, String)> for Found {
     }
 }
 
+impl From<Found> for Judged {
+    fn from(Found { decision, reason, .. }: Found) -> Self {
+        Self { decision, reason, untrusted: None }
+    }
+}
+
 pub(super) fn explain(rule: &Rule) -> Found {
     let reason = format!("{}: the rule `{}` ({})", rule.capability.name(), rule.text(), rule.source());
     Found { decision: rule.decision, reason, answered: rule.source() == ANSWER }

@@ -1,11 +1,12 @@
 //! Explains a decision: what each level of the policy says, in the order in which they apply.
 
-use paths::AbsPath;
 use serde::Serialize;
 
 use super::evaluate::{applies, explain};
+use super::hosts::COMMANDS;
 use super::shell_command::{EARLIER_ANSWER, command_of};
 use super::{Decision, Found, Judged, Policy};
+use crate::is_secret;
 use crate::policy::protected::protection;
 use crate::rules::{self, Capability, Rule};
 
@@ -42,22 +43,38 @@ impl Explanation {
 impl Policy {
     /// Explains the decision about `argument`.
     ///
-    /// It is a path, a command line, `HOST` or `HOST:PORT`. Without an argument, the decision is about the whole capability. Asks nothing and writes nothing.
+    /// It is a path, a command line, `HOST`, `HOST:PORT` or a variable. Without an argument, the decision is
+    /// about the whole capability. `subject` is the program that connects or gets the variable, by default a
+    /// command. Asks nothing and writes nothing.
     ///
     /// # Errors
     /// A message if the capability is unknown or the argument is not of its kind.
-    pub fn explain(&self, capability: &str, argument: Option<&str>) -> Result<Explanation, String> {
+    pub fn explain(
+        &self,
+        capability: &str,
+        argument: Option<&str>,
+        subject: Option<&str>,
+    ) -> Result<Explanation, String> {
         let known = Capability::ALL.into_iter().find(|it| it.name() == capability);
         let Some(capability) = known else {
             let names = Capability::ALL.map(Capability::name).join(", ");
             return Err(format!("there is no capability `{capability}`; use one of {names}"));
         };
+        if subject.is_some() && !matches!(capability, Capability::Http | Capability::Env) {
+            return Err("only a decision about http or env depends on the program".to_owned());
+        }
         let root = &self.options.root;
         Ok(match (capability, argument) {
             (Capability::Read | Capability::Write, Some(path)) => {
                 let path = root.join(path);
-                let levels = self.levels(capability, Some(&path), &|rules| {
-                    rules::for_path(rules, capability, &path, root)
+                let protection = protection(&path, root, &self.options.own);
+                let default = match &protection {
+                    Some(protection) => self.protected_default(capability, protection, &self.shown(&path)),
+                    None => self.default_for(capability),
+                };
+                let levels = self.levels(capability, default, &|rules| {
+                    let own = |rule: &&Rule| applies(rule, protection.as_ref());
+                    rules::for_path(rules.filter(own), capability, &path, root)
                 });
                 conclude(self.judge_path(capability, &path), levels)
             }
@@ -69,12 +86,36 @@ impl Policy {
                     }
                     None => (host, 443),
                 };
-                let levels = self.levels(capability, None, &|rules| rules::for_host(rules, host, port));
-                conclude(self.judge_host(host, port), levels)
+                let server = subject.filter(|it| *it != COMMANDS);
+                let default = match server {
+                    Some(_) => self.server_default(host, port),
+                    None => self.default_for(capability),
+                };
+                let by = subject.unwrap_or(COMMANDS);
+                let levels =
+                    self.levels(capability, default, &|rules| rules::for_host(rules, host, port, by));
+                let judged = match server {
+                    Some(server) => self.judge_server_host(server, host, port).into(),
+                    None => self.judge_host(host, port),
+                };
+                conclude(judged, levels)
             }
+            (Capability::Env, Some(name)) => {
+                let by = subject.unwrap_or(COMMANDS);
+                let value = std::env::var_os(name).unwrap_or_default();
+                let default = match is_secret(name, &value.to_string_lossy()) {
+                    true => (Decision::Deny, "env: the variable is a secret".to_owned()),
+                    false => (Decision::Allow, "env: the variable is no secret".to_owned()),
+                };
+                let levels =
+                    self.levels(capability, default.clone(), &|rules| rules::for_variable(rules, name, by));
+                conclude(self.decide(|rules| rules::for_variable(rules, name, by), || default).into(), levels)
+            }
+            (Capability::Env, None) => return Err("name the variable".to_owned()),
             (Capability::Debug, Some(_)) => return Err("a decision about debug has no argument".to_owned()),
             (_, None) => {
-                let levels = self.levels(capability, None, &|rules| rules::for_all(rules, capability));
+                let default = self.default_for(capability);
+                let levels = self.levels(capability, default, &|rules| rules::for_all(rules, capability));
                 conclude(self.judge_all(capability), levels)
             }
         })
@@ -84,20 +125,11 @@ impl Policy {
     fn levels(
         &self,
         capability: Capability,
-        path: Option<&AbsPath>,
+        (decision, reason): (Decision, String),
         look: &dyn for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
     ) -> Vec<Level> {
-        let protection = path.and_then(|path| protection(path, &self.options.root, &self.options.own));
-        let (decision, reason) = match (&protection, path) {
-            (Some(protection), Some(path)) => {
-                self.protected_default(capability, protection, &self.shown(path))
-            }
-            _ => self.default_for(capability),
-        };
         let mut levels = vec![Level { level: "default", decision: Some(decision.name()), detail: reason }];
-        self.add_rules(&mut levels, "", &|rules| {
-            look(&mut rules.filter(|rule| applies(rule, protection.as_ref())))
-        });
+        self.add_rules(&mut levels, "", look);
         levels.push(self.trust_level(capability));
         levels
     }
@@ -152,6 +184,7 @@ impl Policy {
         let (decision, detail) = match (self.is_trusted(), capability) {
             (true, _) => (None, format!("{root} is trusted")),
             (false, Capability::Read) => (None, format!("{root} is not trusted; reading needs no trust")),
+            (false, Capability::Env) => (None, format!("{root} is not trusted; nothing starts there")),
             (false, _) => (Some(Decision::Ask.name()), format!("{root} is not trusted")),
         };
         Level { level: "trust", decision, detail }
@@ -172,11 +205,17 @@ mod tests {
     fn each_level_is_shown() {
         let fixture = Fixture::new(&[(".env", ""), ("src/a.rs", "")]);
         let policy = policy(&fixture, |options| {
-            options.rules = rules(&["allow write src/**", "allow exec git", "deny http *.example.org"]);
+            options.rules = rules(&[
+                "allow write src/**",
+                "allow exec git",
+                "deny http *.example.org",
+                "gopls: allow http x.org",
+                "gopls: allow env A_KEY",
+            ]);
             let project = rules(&["deny exec git push", "ask write src/a.rs"]);
             options.rules.extend(project.into_iter().map(crate::Rule::tightening));
         });
-        let explain = |capability, argument| match policy.explain(capability, argument) {
+        let explain = |(capability, argument)| match policy.explain(capability, argument, None) {
             Ok(explanation) => explanation.render(),
             Err(message) => format!("{message}\n"),
         };
@@ -190,6 +229,9 @@ mod tests {
             ("http", Some("a.example.org:80")),
             ("http", Some("pypi.org")),
             ("http", Some("pypi.org:x")),
+            ("env", Some("A_KEY")),
+            ("env", Some("A_DIRECTORY_OF_MINE")),
+            ("env", None),
             ("debug", None),
             ("debug", Some("x")),
             ("paint", None),
@@ -201,10 +243,16 @@ mod tests {
             cwd: fixture.root.clone(),
         };
         policy.grants.lock().agree("bash cargo test", &shell, crate::grants::Term::Always);
-        let mut text: String = cases.map(|(capability, argument)| explain(capability, argument)).concat();
+        let mut text: String = cases.map(explain).concat();
+        for (capability, argument) in
+            [("http", "pypi.org"), ("http", "x.org"), ("env", "A_KEY"), ("exec", "ls")]
+        {
+            let explained = policy.explain(capability, Some(argument), Some("gopls"));
+            text.push_str(&explained.map_or_else(|message| format!("{message}\n"), |it| it.render()));
+        }
         let other = Fixture::new(&[]);
         for capability in ["read", "write"] {
-            let explanation = untrusted(&other, |_| {}).explain(capability, Some("a")).unwrap();
+            let explanation = untrusted(&other, |_| {}).explain(capability, Some("a"), None).unwrap();
             text.push_str(&other.without_base(&explanation.render()));
         }
         expect![[r#"
@@ -247,12 +295,34 @@ mod tests {
               rule          -      no rule matches
               trust         -      <base>/root is trusted
             "x" is not a port
+            deny: env: the variable is a secret
+              default       deny   env: the variable is a secret
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            allow: env: the variable is no secret
+              default       allow  env: the variable is no secret
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            name the variable
             ask: debug: no rule matches, so the user is asked
               default       ask    debug: no rule matches, so the user is asked
               rule          -      no rule matches
               trust         -      <base>/root is trusted
             a decision about debug has no argument
-            there is no capability `paint`; use one of read, write, exec, http, debug
+            there is no capability `paint`; use one of read, write, exec, http, env, debug
+            allow: http: a package registry
+              default       allow  http: a package registry
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            allow: http: the rule `gopls: allow http x.org` (config.toml:1)
+              default       ask    http: no rule matches, so the user is asked
+              rule          allow  http: the rule `gopls: allow http x.org` (config.toml:1)
+              trust         -      <base>/root is trusted
+            allow: env: the rule `gopls: allow env A_KEY` (config.toml:1)
+              default       deny   env: the variable is a secret
+              rule          allow  env: the rule `gopls: allow env A_KEY` (config.toml:1)
+              trust         -      <base>/root is trusted
+            only a decision about http or env depends on the program
             allow: read: allowed in the workspace
               default       allow  read: allowed in the workspace
               rule          -      no rule matches

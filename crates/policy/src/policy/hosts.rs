@@ -2,9 +2,12 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{By, Decided, Decision, Denied, Judged, Policy};
+use super::{By, Decided, Decision, Denied, Found, Judged, Policy};
 use crate::rules::{self, ANSWER, Capability, PACKAGES, Rule};
 use crate::{Approver, Question, QuestionKind};
+
+/// The name of commands in rules about one program.
+pub(super) const COMMANDS: &str = "bash";
 
 /// Permission to connect to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,11 +19,25 @@ pub struct HostPermit {
 }
 
 impl Policy {
-    /// The decision about a connection to a host, without asking.
+    /// The decision about a connection of a command to a host, without asking.
     pub(super) fn judge_host(&self, host: &str, port: u16) -> Judged {
         let default = || self.default_for(Capability::Http);
-        let found = self.decide(|rules| rules::for_host(rules, host, port), default);
+        let found = self.decide(|rules| rules::for_host(rules, host, port, COMMANDS), default);
         self.trusted_only(Capability::Http, found)
+    }
+
+    /// The default of a language server for a host.
+    pub(super) fn server_default(&self, host: &str, port: u16) -> (Decision, String) {
+        if rules::is_package_host(host, port) {
+            return (Decision::Allow, "http: a package registry".to_owned());
+        }
+        self.default_for(Capability::Http)
+    }
+
+    /// The decision about a connection of a language server to a host.
+    pub(super) fn judge_server_host(&self, server: &str, host: &str, port: u16) -> Found {
+        let default = || self.server_default(host, port);
+        self.decide(|rules| rules::for_host(rules, host, port, server), default)
     }
 
     /// Permits a connection to a host; asks where the policy says so.
@@ -63,7 +80,7 @@ impl Policy {
                 self.grants.lock().add_rule(rule, term);
             }
         }
-        Ok(self.host_permit(host, port))
+        Ok(self.host_permit(host, port, COMMANDS))
     }
 
     /// Permits a language server to connect to a host, without asking.
@@ -74,26 +91,23 @@ impl Policy {
     /// # Errors
     /// [`Denied`] with the reason.
     pub fn permit_server_host(&self, server: &str, host: &str, port: u16) -> Result<HostPermit, Denied> {
-        let default = || match rules::is_package_host(host, port) {
-            true => (Decision::Allow, "http: a package registry".to_owned()),
-            false => self.default_for(Capability::Http),
-        };
-        let found = self.decide(|rules| rules::for_host(rules, host, port), default);
+        let found = self.judge_server_host(server, host, port);
         let subject = vec![format!("{host}:{port}"), server.to_owned()];
         if found.decision != Decision::Allow {
-            let reason = format!("{}; allow it with a rule `allow http {host}:{port}`", found.reason);
+            let rule = format!("{server}: allow http {host}:{port}");
+            let reason = format!("{}; allow it with a rule `{rule}`", found.reason);
             return Err(self.deny(Capability::Http, By::Policy, reason, subject));
         }
         let (capability, decision, by, reason) =
             (Capability::Http.name(), "allow", By::Policy, &*found.reason);
         let row = Decided { capability, decision, by, answer: None, reason, subject, class: None };
         self.require_row(self.audit.record(row), None)?;
-        Ok(self.host_permit(host, port))
+        Ok(self.host_permit(host, port, server))
     }
 
-    fn host_permit(&self, host: &str, port: u16) -> HostPermit {
+    fn host_permit(&self, host: &str, port: u16, subject: &str) -> HostPermit {
         let settings = self.options.rules.iter().filter(|rule| !rule.tightens());
-        let private = rules::for_host(settings, host, port)
+        let private = rules::for_host(settings, host, port, subject)
             .is_some_and(|rule| rule.decision == Decision::Allow && rule.names_host());
         HostPermit { private }
     }
@@ -114,10 +128,13 @@ mod tests {
         };
         assert!(permits(&[], "pypi.org") && !permits(&[], "example.org"));
         assert!(permits(&["allow http example.org"], "example.org"));
+        assert!(permits(&["x: allow http example.org"], "example.org"));
+        assert!(!permits(&["y: allow http example.org"], "example.org"));
+        assert!(!permits(&["x: deny http"], "pypi.org"));
         for rule in ["ask http @packages", "deny http pypi.org"] {
             assert!(!permits(&[rule], "pypi.org"), "{rule}");
         }
-        assert_eq!(audit(&fixture).len(), 5);
+        assert_eq!(audit(&fixture).len(), 8);
     }
 
     #[tokio::test]

@@ -461,7 +461,17 @@ impl Policy {
             program: request.command.program.clone(),
             args,
             sandbox: request.changes.as_ref().and_then(|files| self.program_profile(files)),
+            variables: self.variable_rules(),
         })
+    }
+
+    fn granted(&self, definition: &str, command: &CommandLine) -> SpawnGrant {
+        SpawnGrant { variables: self.variable_rules(), ..SpawnGrant::exactly(definition, command) }
+    }
+
+    fn variable_rules(&self) -> Vec<Rule> {
+        let is_about = |rule: &&Rule| rule.capability == Capability::Env;
+        self.options.rules.iter().filter(is_about).cloned().collect()
     }
 
     /// Whether a definition's program may start on `root` without asking.
@@ -492,7 +502,7 @@ impl Policy {
     /// [`Denied`] if a rule denies it.
     pub fn grant_invoked(&self, definition: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
         self.refuse_command(command)?;
-        Ok(SpawnGrant::exactly(definition, command))
+        Ok(self.granted(definition, command))
     }
 
     /// Permits like [`Self::grant_invoked`] a program that only prints.
@@ -553,7 +563,7 @@ impl Policy {
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
         self.permit_run(by, command, approver, cancel).await?;
-        Ok(SpawnGrant::exactly(by, command))
+        Ok(self.granted(by, command))
     }
 
     /// Permits like [`Self::grant_run`] a program that builds or lists.

@@ -100,7 +100,7 @@ impl Policy {
         };
         let grant = |line: &Line| {
             let sandbox = if sandboxed { self.sandbox_profile(&line.commands) } else { None };
-            SpawnGrant { sandbox, ..SpawnGrant::exactly(by, command) }
+            SpawnGrant { sandbox, ..self.granted(by, command) }
         };
         let line = judge();
         let line = if line.judged.decision == Decision::Ask {
