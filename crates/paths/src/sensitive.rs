@@ -15,6 +15,8 @@ pub enum Sensitive {
     Environment,
     /// The file contains Pilcrow's settings in the project.
     Settings,
+    /// Other programs run what the file contains, or agents follow it.
+    Executed,
 }
 
 impl Sensitive {
@@ -25,6 +27,7 @@ impl Sensitive {
             Self::VersionControl => "git's own files",
             Self::Environment => "environment secrets",
             Self::Settings => "pilcrow's settings of the project",
+            Self::Executed => "other programs run it",
         }
     }
 }
@@ -34,6 +37,8 @@ struct Kind {
     kind: Sensitive,
     directories: &'static [&'static str],
     files: &'static [&'static str],
+    /// A directory and a name in it.
+    places: &'static [(&'static str, &'static str)],
     prefixes: &'static [&'static str],
     extensions: &'static [&'static str],
     #[cfg_attr(not(test), expect(dead_code, reason = "the test checks them"))]
@@ -60,6 +65,7 @@ const KINDS: &[Kind] = &[
             "id_ecdsa",
             "id_ed25519",
         ],
+        places: &[],
         prefixes: &[],
         extensions: &["pem", "key", "p12", "pfx", "jks", "keystore", "kdbx", "ppk"],
         examples: &[
@@ -75,6 +81,7 @@ const KINDS: &[Kind] = &[
             ".ssh/known_hosts",
             "certs/ca.pem",
             "tests/fixtures/tls.key",
+            "tests/fixtures/id_rsa",
             "ssh/config",
             "id_rsa.pub",
             "src/key.rs",
@@ -88,15 +95,17 @@ const KINDS: &[Kind] = &[
         kind: Sensitive::VersionControl,
         directories: &[".git", ".hg", ".svn", ".jj"],
         files: &[".git"],
+        places: &[],
         prefixes: &[],
         extensions: &[],
         examples: &[".git/config", ".git/hooks/pre-commit", "sub/.git/HEAD", "sub/.git", ".GIT/config"],
-        harmless: &[".gitignore", ".github/workflows/ci.yml", "git/mod.rs", ".gitmodules", "a.git.md"],
+        harmless: &[".gitignore", "git/mod.rs", ".gitmodules", "a.git.md"],
     },
     Kind {
         kind: Sensitive::Environment,
         directories: &[],
         files: &[".npmrc", ".envrc"],
+        places: &[],
         prefixes: &[".env"],
         extensions: &[],
         examples: &[".env", "app/.env.local", ".envrc", ".env-production", ".npmrc"],
@@ -114,10 +123,50 @@ const KINDS: &[Kind] = &[
         kind: Sensitive::Settings,
         directories: &[".pilcrow"],
         files: &[],
+        places: &[],
         prefixes: &[],
         extensions: &[],
         examples: &[".pilcrow/config.toml", "sub/.pilcrow/servers/x.toml"],
         harmless: &["pilcrow/config.toml", ".pilcrowrc"],
+    },
+    Kind {
+        kind: Sensitive::Executed,
+        directories: &[".githooks", ".husky"],
+        files: &[
+            ".gitlab-ci.yml",
+            ".mcp.json",
+            ".pre-commit-config.yaml",
+            "agents.md",
+            "agents.override.md",
+            "claude.md",
+        ],
+        places: &[
+            (".cargo", "config"),
+            (".cargo", "config.toml"),
+            (".circleci", "config.yml"),
+            (".github", "actions"),
+            (".github", "workflows"),
+            (".vscode", "launch.json"),
+            (".vscode", "settings.json"),
+            (".vscode", "tasks.json"),
+        ],
+        prefixes: &[],
+        extensions: &[],
+        examples: &[
+            ".husky/pre-commit",
+            "sub/.vscode/tasks.json",
+            ".cargo/config.toml",
+            ".github/workflows/ci.yml",
+            ".mcp.json",
+            "sub/AGENTS.md",
+        ],
+        harmless: &[
+            "config.toml",
+            ".github/CODEOWNERS",
+            "workflows/a.yml",
+            ".vscode/extensions.json",
+            "husky/a",
+        ],
     },
 ];
 
@@ -172,8 +221,8 @@ fn is_public(names: &[String]) -> bool {
 fn is_fixture(names: &[String]) -> bool {
     let Some((file, directories)) = names.split_last() else { return false };
     let keys = ["pem", "key", "p12", "pfx", "jks", "keystore"];
-    file.rsplit_once('.').is_some_and(|(_, extension)| keys.contains(&extension))
-        && directories.iter().any(|name| FIXTURES.contains(&name.as_str()))
+    let is_key = file.rsplit_once('.').is_some_and(|(_, extension)| keys.contains(&extension));
+    (is_key || file.starts_with("id_")) && directories.iter().any(|name| FIXTURES.contains(&name.as_str()))
 }
 
 /// The names of directories and files with keys and logins, as in a home directory.
@@ -192,6 +241,12 @@ impl Kind {
         // The path may be the directory itself, as when it is moved or created.
         if self.files.contains(&file.as_str()) || self.directories.contains(&file.as_str()) {
             return Some(file.clone());
+        }
+        let is_in = |(directory, name): &&(&str, &str)| {
+            names.windows(2).any(|pair| (pair[0].as_str(), pair[1].as_str()) == (directory, name))
+        };
+        if let Some((_, name)) = self.places.iter().find(is_in) {
+            return Some((*name).to_owned());
         }
         let prefix = self.prefixes.iter().find(|prefix| {
             let rest = file.strip_prefix(**prefix);

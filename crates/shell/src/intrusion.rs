@@ -716,6 +716,6 @@ fn secret(cx: &CheckContext<'_>, path: &str) -> Option<(&'static str, Tier)> {
     match kind {
         Sensitive::Credentials => Some((kind.description(), Tier::High)),
         Sensitive::Environment => Some((kind.description(), Tier::Medium)),
-        Sensitive::VersionControl | Sensitive::Settings => None,
+        Sensitive::VersionControl | Sensitive::Settings | Sensitive::Executed => None,
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn protection(path: &AbsPath, root: &AbsPath, own: &[AbsPath]) -> Opt
             Sensitive::Credentials => (Decision::Deny, Decision::Deny),
             Sensitive::VersionControl => (Decision::Ask, Decision::Deny),
             Sensitive::Environment => (Decision::Ask, Decision::Ask),
-            Sensitive::Settings => (Decision::Allow, Decision::Ask),
+            Sensitive::Settings | Sensitive::Executed => (Decision::Allow, Decision::Ask),
         };
         return Some(Protection { what: kind.description(), name: Some(name), read, write });
     }
@@ -73,6 +73,8 @@ mod tests {
         let key = protection("/home/me/.ssh/id_rsa").unwrap();
         assert_eq!((key.what, key.read), ("keys and logins", Decision::Deny));
         assert!(protection("/home/me/w").is_none());
+        let executed = protection("/home/me/w/.vscode/tasks.json").unwrap();
+        assert_eq!((executed.read, executed.write), (Decision::Allow, Decision::Ask));
     }
 
     #[test]
