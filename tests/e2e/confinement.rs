@@ -380,15 +380,49 @@ fn commands_reach_servers_of_earlier_commands() {
     assert_eq!(answer.ok(), "served\nexit status 0");
 }
 
+/// Starts a program where bubblewrap is not installed.
+const WITHOUT_BWRAP: [&str; 8] =
+    ["bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"];
+
 /// Calls a tool where bubblewrap is not installed: Landlock confines what it runs.
 fn tool_without_bwrap(sandbox: &Sandbox, tool: &str, arguments: &Value) -> Value {
-    let words = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"];
-    let ran = sandbox.run_under(&words, &["tool", tool, &arguments.to_string(), "--yes", "--json"]);
+    let ran = sandbox.run_under(&WITHOUT_BWRAP, &["tool", tool, &arguments.to_string(), "--yes", "--json"]);
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 
 fn bash_without_bwrap(sandbox: &Sandbox, line: &str) -> Value {
     tool_without_bwrap(sandbox, "bash", &json!({ "command": line }))
+}
+
+#[test]
+fn without_a_sandbox_every_command_without_a_rule_asks() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
+    let config = sandbox.home().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(
+        config.join("config.toml"),
+        "policy = {mode = 'permissive', rules = ['allow exec cat']}\n",
+    )
+    .unwrap();
+    let script = sandbox.beside("without_landlock.py");
+    std::fs::write(&script, include_str!("without_landlock.py")).unwrap();
+    let words = [&WITHOUT_BWRAP[..], &["python3", script.to_str().unwrap()]].concat();
+    let run = |sandbox: &Sandbox, arguments: &[&str]| sandbox.run_under(&words, arguments);
+    let asked = run(&sandbox, &["tool", "bash", r#"{"command": "ls"}"#]).expect(3);
+    let ruled = run(&sandbox, &["tool", "bash", r#"{"command": "cat a.txt"}"#]).expect(0);
+    let yes = run(&sandbox, &["tool", "bash", r#"{"command": "ls"}"#, "--yes", "--json"]).expect(0);
+    let yes: Value = serde_json::from_str(&yes.stdout).unwrap();
+    sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "required".to_owned());
+    let required = run(&sandbox, &["tool", "bash", r#"{"command": "cat a.txt"}"#]).expect(1);
+    let shown = format!("{}{}{}\n{}", asked.all(), ruled.all(), yes["details"]["sandbox"], required.all());
+    check_output(&shown, &expect![[r#"
+        exec: every command needs approval, and there is no user to ask: repeat with --yes, or name the commands in rules like `allow exec cargo test`
+        a
+        exit status 0
+        "none"
+        exec: without the sandbox: `exec.sandbox` is "required"
+    "#]]);
 }
 
 /// A home with a key, in a directory that a sandbox does not open for writing.
