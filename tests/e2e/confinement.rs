@@ -416,13 +416,16 @@ fn without_a_sandbox_every_command_without_a_rule_asks() {
     sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "required".to_owned());
     let required = run(&sandbox, &["tool", "bash", r#"{"command": "cat a.txt"}"#]).expect(1);
     let shown = format!("{}{}{}\n{}", asked.all(), ruled.all(), yes["details"]["sandbox"], required.all());
-    check_output(&shown, &expect![[r#"
+    check_output(
+        &shown,
+        &expect![[r#"
         exec: every command needs approval, and there is no user to ask: repeat with --yes, or name the commands in rules like `allow exec cargo test`
         a
         exit status 0
         "none"
         exec: without the sandbox: `exec.sandbox` is "required"
-    "#]]);
+    "#]],
+    );
 }
 
 /// A home with a key, in a directory that a sandbox does not open for writing.
@@ -498,6 +501,7 @@ fn builds_of_tests_run_in_the_sandbox() {
             let write = std::fs::write(format!(\"{{home}}/written\"), \"\").is_ok();
             let read = std::fs::read(format!(\"{{home}}/.ssh/id_ed25519\")).is_ok();
             let connect = std::net::TcpStream::connect((\"127.0.0.2\", {port})).is_ok();
+            std::fs::write(\".mcp.json\", \"\").unwrap();
             panic!(\"write {{write}}, read {{read}}, connect {{connect}}\");
         }}"
     );
@@ -514,6 +518,13 @@ fn builds_of_tests_run_in_the_sandbox() {
         let tried = text.lines().find(|line| line.contains("connect "));
         assert_eq!(tried.map(str::trim), Some("write false, read false, connect false"), "{answer:#}");
         assert!(!home.path().join("written").exists());
+        let reverted =
+            text.lines().find(|line| line.starts_with("reverted: ")).map(|line| line.contains(".mcp.json"));
+        assert_eq!(
+            (reverted, sandbox.project().join(".mcp.json").exists()),
+            (Some(true), false),
+            "{answer:#}"
+        );
     }
 }
 

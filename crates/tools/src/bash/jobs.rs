@@ -29,7 +29,7 @@ const MAX_FILES: usize = 50;
 
 /// Owner of running commands and of their output.
 pub struct Shell {
-    pub(super) processes: Arc<Processes>,
+    pub(crate) processes: Arc<Processes>,
     pub(super) snapshots: Arc<CommandSnapshots>,
     outputs: StateDir,
     jobs: Mutex<Vec<Arc<Job>>>,
@@ -182,9 +182,7 @@ impl Shell {
             let mut running = running;
             let ended = running.follow(&job.log, deadline, &job.stop, async |_| {}).await;
             running.finish(&job.log).await;
-            let reverted = tokio::task::spawn_blocking(move || protected.map(ProtectedFiles::revert)).await;
-            let reverted = reverted.ok().flatten().unwrap_or_default();
-            job.log.push(&sandbox::describe_reverted(&reverted, ToString::to_string));
+            job.log.push(&sandbox::revert(protected).await.unwrap_or_default());
             job.end(ended);
         });
     }

@@ -22,6 +22,7 @@ pub(crate) use network::CommandHosts;
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
 use process::{SandboxLevel, deadlines};
+pub(crate) use sandbox::{protect, revert};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shell::CommandLine;
@@ -154,7 +155,7 @@ impl Bash {
         })
         .await?;
         let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
-        let protected = sandbox.protect(&grant).await?;
+        let protected = sandbox::protect(sandbox.level, &grant).await?;
         let hosts = CommandHosts::new(cx, job.stop.clone());
         let (process, output) = context.shell.processes.spawn_merged(&command, &grant, hosts.clone()).await?;
         before.iter_mut().for_each(CommandSnapshot::mark_running);

@@ -53,15 +53,6 @@ impl Report {
         Self { level, text, reverted: Vec::new(), denied: Vec::new() }
     }
 
-    /// Reads the protected files that the sandbox itself does not protect.
-    pub(super) async fn protect(&self, grant: &SpawnGrant) -> Result<Option<ProtectedFiles>, Failure> {
-        let Some(profile) = grant.sandbox().filter(|_| self.level != SandboxLevel::None) else {
-            return Ok(None);
-        };
-        let (paths, only_missing) = (profile.protected.clone(), self.level == SandboxLevel::Bwrap);
-        blocking(move || Some(ProtectedFiles::read(&paths, only_missing))).await
-    }
-
     /// Adds the denials to the result, and how to ask for the access.
     pub(super) fn note_denied(&mut self, denied: Vec<String>) {
         if !denied.is_empty() {
@@ -79,6 +70,25 @@ impl Report {
             self.text = format!("\n{}{}", text.trim_end(), self.text);
         }
     }
+}
+
+/// Reads the protected files that the sandbox itself does not protect.
+pub(crate) async fn protect(
+    level: SandboxLevel,
+    grant: &SpawnGrant,
+) -> Result<Option<ProtectedFiles>, Failure> {
+    let Some(profile) = grant.sandbox().filter(|_| level != SandboxLevel::None) else {
+        return Ok(None);
+    };
+    let (paths, only_missing) = (profile.protected.clone(), level == SandboxLevel::Bwrap);
+    blocking(move || Some(ProtectedFiles::read(&paths, only_missing))).await
+}
+
+/// Reverts the changes of protected files, and renders a line for each.
+pub(crate) async fn revert(protected: Option<ProtectedFiles>) -> Result<String, Failure> {
+    let Some(protected) = protected else { return Ok(String::new()) };
+    let reverted = blocking(move || protected.revert()).await?;
+    Ok(describe_reverted(&reverted, ToString::to_string))
 }
 
 /// Maximum number of protected files that a result names.

@@ -19,7 +19,7 @@ use super::runners::{self, CargoTest, Start, TestRun, last_lines};
 use super::test_discovery::{TestFile, is_javascript};
 use super::{Answer, Cx, Debug, cargo_tests, needs, signals, test_search};
 use crate::Failure;
-use crate::bash::CommandHosts;
+use crate::bash::{self, CommandHosts};
 
 /// Maximum number of ignored stops.
 const MAX_IGNORED_STOPS: usize = 1_000;
@@ -474,7 +474,16 @@ impl Debug {
     ) -> Result<ProgramOutput, Failure> {
         let grant = cx.grant_requester().grant_confined_run("debug", command, &cx.cancel).await?;
         let hosts = CommandHosts::new(&cx, cx.cancel.clone());
-        Ok(self.context.debug.run(command, &grant, hosts, cx.clock).await?)
+        let level = self.context.shell.processes.sandbox().await.level;
+        let protected = bash::protect(level, &grant).await?;
+        let output = self.context.debug.run(command, &grant, hosts, cx.clock).await;
+        let reverted = bash::revert(protected).await?;
+        let mut output = output?;
+        if !reverted.is_empty() {
+            tracing::warn!("{command} changed protected files\n{reverted}");
+            output.stderr = format!("{reverted}{}", output.stderr);
+        }
+        Ok(output)
     }
 }
 
