@@ -279,7 +279,7 @@ async fn a_question_about_a_write_has_files_counts_and_diff() {
     assert_eq!(question.files, ["b.md", "c.md", "src/a.rs"]);
     // The answer "once" held for one change.
     let denied = policy.permit(&plan, &script, &cancel()).await.unwrap_err();
-    assert_eq!((denied.code, denied.unattended, denied.by_user), (ErrorCode::Denied, false, true));
+    assert_eq!((denied.code, denied.by), (ErrorCode::Denied, DeniedBy::User));
     assert_eq!(denied.to_string(), "the user said no: not now");
     let audit = audit(&fixture);
     assert_eq!(audit.len(), 2);
@@ -309,7 +309,7 @@ async fn answers_hold_once_for_the_session_or_always() {
     let second = policy(&fixture, |_| ());
     second.permit(&secret, &Unattended, &cancel()).await.unwrap();
     let denied = second.permit(&ordinary, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.unattended);
+    assert!(denied.by == DeniedBy::Unattended);
     // A denial in the configuration beats an equal answer.
     let tight = policy(&fixture, |options| options.rules = rules(&["deny write ./.env"]));
     tight.permit(&secret, &Unattended, &cancel()).await.unwrap_err();
@@ -321,7 +321,7 @@ async fn an_unattended_denial_names_the_remedy() {
     let plan = fixture.change("a");
     let trusted = policy(&fixture, |_| ());
     let denied = trusted.permit(&plan, &Unattended, &cancel()).await.unwrap_err();
-    assert_eq!((denied.code, denied.unattended), (ErrorCode::Denied, true));
+    assert_eq!((denied.code, denied.by), (ErrorCode::Denied, DeniedBy::Unattended));
     assert!(denied.reason.contains("--yes"), "{denied}");
     assert_eq!(audit(&fixture).last().unwrap()["by"], "nobody");
 }
@@ -334,7 +334,7 @@ async fn yes_answers_questions_and_lifts_no_denial() {
     policy.permit(&asked, &Unattended, &cancel()).await.unwrap();
     let denied = fixture.change(".git/x");
     let error = policy.permit(&denied, &Unattended, &cancel()).await.unwrap_err();
-    assert_eq!((error.code, error.unattended), (ErrorCode::Denied, false));
+    assert_eq!((error.code, error.by), (ErrorCode::Denied, DeniedBy::Policy));
     expect_test::expect![
         "write: .git/x is protected (git's own files); to permit it, add the rule `allow write ./.git/x`"
     ]
@@ -355,7 +355,7 @@ async fn an_untrusted_workspace_is_read_only_by_default() {
     });
     policy.permit_read(&fixture.path("a"), &Unattended, &cancel()).await.unwrap();
     let denied = policy.permit(&plan, &Unattended, &cancel()).await.unwrap_err();
-    assert_eq!((denied.code, denied.unattended), (ErrorCode::Untrusted, true));
+    assert_eq!((denied.code, denied.by), (ErrorCode::Untrusted, DeniedBy::Unattended));
     let root = &fixture.root;
     assert!(denied.reason.ends_with(&format!("--yes, or run `pilcrow trust {root}`")), "{denied}");
     // If trust alone is not enough, the message does not suggest it.
@@ -397,7 +397,7 @@ async fn protected_reads_are_asked_or_denied() {
     let policy = policy(&fixture, |_| ());
     for (path, asked) in [(".env", true), (".git/config", true), ("/elsewhere/x", true)] {
         let denied = policy.permit_read(&fixture.path(path), &Unattended, &cancel()).await.unwrap_err();
-        assert_eq!(denied.unattended, asked, "{path}");
+        assert_eq!(denied.by == DeniedBy::Unattended, asked, "{path}");
     }
     let mut reasons = Vec::new();
     for path in ["id_rsa", "/home/user/.ssh/id_ed25519", "server.pem"] {
@@ -443,13 +443,13 @@ async fn trust_once_holds_for_the_process() {
     let policy = untrusted(&fixture, |_| ());
     let no = Script::new([Answer::No { text: String::new() }]);
     let denied = policy.grant_spawn(&server, &no, &cancel()).await.unwrap_err();
-    assert_eq!((denied.code, denied.unattended), (ErrorCode::Untrusted, false));
+    assert_eq!((denied.code, denied.by), (ErrorCode::Untrusted, DeniedBy::User));
     policy.grant_spawn(&server, &no, &cancel()).await.unwrap_err();
     assert_eq!(no.titles().len(), 1);
 
     let policy = untrusted(&fixture, |_| ());
     let denied = policy.grant_spawn(&server, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.unattended, "{denied}");
+    assert!(denied.by == DeniedBy::Unattended, "{denied}");
     expect_test::expect!["<base>/root is not trusted, and there is no user to ask: run `pilcrow trust <base>/root`, or repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
     // A missing user does not count as a refusal: one may come later.
     policy.grant_spawn(&server, &Script::new([Answer::Once]), &cancel()).await.unwrap();
@@ -472,7 +472,7 @@ async fn a_project_command_is_asked_again_when_it_changes() {
     policy_two.grant_spawn(&server, &Unattended, &cancel()).await.unwrap();
     server.command.env[0].1 = "2".into();
     let denied = policy_two.grant_spawn(&server, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.unattended && denied.code == ErrorCode::Denied, "{denied}");
+    assert!(denied.by == DeniedBy::Unattended && denied.code == ErrorCode::Denied, "{denied}");
     policy_two.grant_spawn(&server, &script, &cancel()).await.unwrap();
     assert_eq!(script.titles().len(), 2);
     // In a trusted root the policy asks about neither built-in nor user definitions, nor about the
@@ -521,7 +521,7 @@ async fn cancel_ends_the_question_and_waiting_ones() {
     };
     let (one, two, ()) = tokio::time::timeout(Duration::from_secs(20), both).await.unwrap();
     for denied in [one.unwrap_err(), two.unwrap_err()] {
-        assert_eq!((denied.code, denied.unattended), (ErrorCode::Cancelled, false));
+        assert_eq!((denied.code, denied.by), (ErrorCode::Cancelled, DeniedBy::Policy));
     }
 }
 
@@ -546,7 +546,7 @@ async fn an_answer_to_a_request_holds_for_that_request() {
 
     own.for_request(true).permit(&plan, &Unattended, &cancel()).await.unwrap();
     let denied = own.permit(&plan, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.unattended, "a yes to a request answered for the owner: {denied:?}");
+    assert!(denied.by == DeniedBy::Unattended, "a yes to a request answered for the owner: {denied:?}");
 
     let request = own.for_request(false);
     request.permit(&plan, &Script::new([Answer::Session]), &cancel()).await.unwrap();
@@ -571,7 +571,7 @@ async fn lines_to_confirm_are_asked_whatever_the_rules_allow() {
     let allowing = |options: &mut PolicyOptions| options.rules = rules(&["allow write a"]);
     let policy = policy(&fixture, allowing);
     let denied = policy.permit(&plan, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.unattended, "{denied}");
+    assert!(denied.by == DeniedBy::Unattended, "{denied}");
     expect_test::expect!["write: to be confirmed: in comments (3 places), and there is no user to ask: look at the change with apply: false, then repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
     // An answer applies to this plan only: the policy asks about the next one again.
     let script = Script::new([Answer::Always, Answer::No { text: String::new() }]);
@@ -623,7 +623,7 @@ async fn debugging_has_its_own_capability() {
     // The answer was for this command only.
     let other = command(&fixture, "app.py", &["y"]);
     let error = asks.permit_run("debugpy", &other, &Unattended, &cancel).await.unwrap_err();
-    assert!(error.unattended && error.code == ErrorCode::Denied);
+    assert!(error.by == DeniedBy::Unattended && error.code == ErrorCode::Denied);
 
     let denies = policy(&fixture, |options| options.rules = rules(&["deny debug", "deny exec app.py"]));
     let error = denies.permit_debug("set n to 5", &Script::default(), &cancel).await.unwrap_err();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use policy::DeniedBy;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use workspace::RunId;
@@ -162,20 +163,16 @@ async fn a_call_without_a_model_has_the_same_checks() {
 
 #[tokio::test]
 async fn an_unattended_denial_is_in_the_outcome() {
-    for (unattended, code) in [(true, policy::ErrorCode::Denied), (false, policy::ErrorCode::Denied)] {
+    for by in [DeniedBy::Unattended, DeniedBy::Policy] {
         let denied = tool("t", move |_, _| {
             Box::pin(async move {
-                ToolResult::denied(&policy::Denied {
-                    code,
-                    reason: "writing asks".to_owned(),
-                    unattended,
-                    by_user: false,
-                })
+                let (code, reason) = (policy::ErrorCode::Denied, "writing asks".to_owned());
+                ToolResult::denied(&policy::Denied { code, reason, by })
             })
         });
         let (outcome, running) =
             setup(&[calls(&[call("a", "t", json!({}))]), text("ok")]).tool(denied).run().await;
-        assert_eq!(outcome.denied_unattended, unattended);
+        assert_eq!(outcome.denied_unattended, by == DeniedBy::Unattended);
         assert_eq!(running.results(&outcome), [("writing asks".to_owned(), true)]);
         let again = running.prompt("again").await;
         assert!(!again.denied_unattended, "each run says it for itself");

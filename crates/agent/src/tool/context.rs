@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
 use policy::{
-    Answer, Approver, Confinement, Denied, ErrorCode, HostPermit, Permit, Policy, Question, SpawnGrant,
-    SpawnRequest,
+    Answer, Approver, Confinement, Denied, DeniedBy, ErrorCode, HostPermit, Permit, Policy, Question,
+    SpawnGrant, SpawnRequest,
 };
 use serde_json::Value;
 use shell::CommandLine;
@@ -244,7 +244,7 @@ impl ToolCx {
     }
 
     fn note<T>(&self, outcome: Result<T, Denied>) -> Result<T, Denied> {
-        if matches!(&outcome, Err(denied) if denied.unattended) {
+        if matches!(&outcome, Err(denied) if denied.by == DeniedBy::Unattended) {
             self.gate.unattended.store(true, Ordering::Release);
         }
         outcome
@@ -336,7 +336,6 @@ fn no_policy() -> Denied {
     Denied {
         code: ErrorCode::Denied,
         reason: "this session has no policy, so it denies what needs a permit".to_owned(),
-        unattended: false,
-        by_user: false,
+        by: DeniedBy::Policy,
     }
 }

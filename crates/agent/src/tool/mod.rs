@@ -10,7 +10,7 @@ pub(crate) mod registry;
 
 use futures_util::future::BoxFuture;
 use llm::{Content, ToolDefinition};
-use policy::{Denied, Effects, ErrorCode};
+use policy::{Denied, DeniedBy, Effects, ErrorCode};
 use serde_json::{Value, json};
 
 pub use context::{EventReporter, GrantRequester, StandaloneCall, ToolCx};
@@ -135,7 +135,7 @@ impl ToolResult {
     /// Records whether no user was available, which the outcome of the run reports.
     pub fn denied(denied: &Denied) -> ToolResult {
         ToolResult::error(denied.code, denied.to_string())
-            .with_data(json!({ "unattended": denied.unattended }))
+            .with_data(json!({ "unattended": denied.by == DeniedBy::Unattended }))
     }
 
     pub fn with_details(self, details: Value) -> ToolResult {

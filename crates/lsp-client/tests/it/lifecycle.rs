@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lsp_client::{ServerError, ServerState, StartCause};
 use paths::{AbsPath, StateDir};
-use policy::{ErrorCode, PolicyOptions, SubjectState, Subjects};
+use policy::{DeniedBy, ErrorCode, PolicyOptions, SubjectState, Subjects};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
@@ -366,7 +366,10 @@ async fn nothing_is_started_without_trust() {
     definitions.insert(adapters::ServerDefinition::parse(text, "s", false).unwrap());
     let bench = open(tempfile::tempdir().unwrap(), &[("a.txt", "abc")], definitions, |_| (), |_| ());
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
-    assert!(matches!(&error, ServerError::Denied { denied, .. } if denied.unattended), "{error}");
+    assert!(
+        matches!(&error, ServerError::Denied { denied, .. } if denied.by == DeniedBy::Unattended),
+        "{error}"
+    );
     // Before a request, no permission is requested at all.
     assert!(!bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_starting(&bench.path("a.txt")));
 }

@@ -157,10 +157,18 @@ pub struct Denied {
     pub code: ErrorCode,
     /// The capability, the rule, and what to do.
     pub reason: String,
-    /// Whether the policy would ask, but there is no user.
-    pub unattended: bool,
-    /// Whether the user refused or dismissed the question.
-    pub by_user: bool,
+    pub by: DeniedBy,
+}
+
+/// The cause of a denial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeniedBy {
+    /// A rule, the mode, a protection, or a cancelled question.
+    Policy,
+    /// The policy would ask, but there is no user.
+    Unattended,
+    /// The user refused or dismissed the question.
+    User,
 }
 
 /// The decision on one path or command.

@@ -6,7 +6,7 @@ use paths::canonical_existing as canonical;
 use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
 
-use super::{Decision, Denied, Judged, Policy, SpawnRequest};
+use super::{Decision, Denied, DeniedBy, Judged, Policy, SpawnRequest};
 use crate::grants::Term;
 use crate::policy::audit::{By, Classified, Decided};
 use crate::rules::{self, ANSWER, Capability, Rule};
@@ -78,7 +78,7 @@ impl Policy {
         };
         if is_trust && self.grants.lock().refused {
             let reason = format!("the user declined to trust {root}");
-            return Err(Denied { code, reason, unattended: false, by_user: true });
+            return Err(Denied { code, reason, by: DeniedBy::User });
         }
         if let Some(subject) = &request.subject {
             self.subjects.notice(subject, &request.command);
@@ -245,30 +245,30 @@ impl Policy {
             Either::Left(_) => None,
             Either::Right((answer, _)) => Some(answer).filter(|_| !cancel.is_cancelled()),
         };
-        let denied = |code, reason: String, unattended| Denied { code, reason, unattended, by_user: false };
-        let refused_by_user = |reason| Denied { by_user: true, ..denied(about.code, reason, false) };
+        let denied = |reason: String, by| Denied { code: about.code, reason, by };
         match answer {
             None => {
                 refused(By::Cancel, None);
-                Err((denied(ErrorCode::Cancelled, "cancelled before it was answered".into(), false), false))
+                let reason = "cancelled before it was answered".into();
+                Err((Denied { code: ErrorCode::Cancelled, ..denied(reason, DeniedBy::Policy) }, false))
             }
             Some(Answer::Unattended) => {
                 refused(By::Unattended, None);
                 let reason = format!("{}, and there is no user to ask: {}", about.reason, about.help);
-                Err((denied(about.code, reason, true), false))
+                Err((denied(reason, DeniedBy::Unattended), false))
             }
             Some(Answer::Refused { reason }) => {
                 refused(By::Unattended, None);
-                Err((denied(about.code, format!("{}: {reason}", about.reason), false), false))
+                Err((denied(format!("{}: {reason}", about.reason), DeniedBy::Policy), false))
             }
             Some(Answer::Dismissed) => {
                 refused(By::User, Some("dismissed"));
-                Err((refused_by_user("the user dismissed the question".into()), false))
+                Err((denied("the user dismissed the question".into(), DeniedBy::User), false))
             }
             Some(Answer::No { text }) => {
                 refused(By::User, Some("no"));
                 let text = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
-                Err((refused_by_user(format!("the user said no{text}")), true))
+                Err((denied(format!("the user said no{text}"), DeniedBy::User), true))
             }
             Some(answer) => {
                 let name = match answer {
@@ -295,7 +295,7 @@ impl Policy {
             return Ok(());
         };
         let reason = format!("exec: the audit log cannot be written ({error}); make it writable and repeat");
-        Err(Denied { code: ErrorCode::Denied, reason, unattended: false, by_user: false })
+        Err(Denied { code: ErrorCode::Denied, reason, by: DeniedBy::Policy })
     }
 
     /// Waits for the turn to ask.
@@ -312,7 +312,7 @@ impl Policy {
             }
         }
         let reason = "the call was cancelled before Pilcrow asked the user".into();
-        Err(Denied { code: ErrorCode::Cancelled, reason, unattended: false, by_user: false })
+        Err(Denied { code: ErrorCode::Cancelled, reason, by: DeniedBy::Policy })
     }
 
     pub(super) fn deny(
@@ -338,6 +338,6 @@ impl Policy {
         let row = Decided { capability, decision, by, answer, reason: &reason, subject, class };
         // The request is denied, whether or not the log has a row.
         self.audit.record(row).ok();
-        Denied { code: ErrorCode::Denied, reason, unattended: false, by_user: false }
+        Denied { code: ErrorCode::Denied, reason, by: DeniedBy::Policy }
     }
 }

@@ -14,7 +14,8 @@ use shell::{self, Finding, Named, Opened, Surroundings, Tier};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asked, By, Classified, Decided, Decision, Denied, Found, Judged, Mode, Policy, SandboxMode, Term,
+    Asked, By, Classified, Decided, Decision, Denied, DeniedBy, Found, Judged, Mode, Policy, SandboxMode,
+    Term,
 };
 use crate::policy::protected::protection;
 use crate::rules::{self, Capability, Rule};
@@ -130,12 +131,8 @@ impl Policy {
             }
         }
         if denied {
-            return Err(Denied {
-                code: ErrorCode::Denied,
-                reason: judged.reason,
-                unattended: false,
-                by_user: false,
-            });
+            let by = DeniedBy::Policy;
+            return Err(Denied { code: ErrorCode::Denied, reason: judged.reason, by });
         }
         Ok(granted)
     }

@@ -4,7 +4,7 @@
 
 use agent::ToolResult;
 use paths::{AbsPath, StateError};
-use policy::{Denied, ErrorCode};
+use policy::{Denied, DeniedBy, ErrorCode};
 use process::SpawnError;
 use serde_json::{Value, json};
 use workspace::{
@@ -24,23 +24,14 @@ pub struct Failure {
     ///
     /// Boxed, since few failures have any.
     pub details: Option<Box<Value>>,
-    /// Whether the call was denied because no user could be asked.
-    pub unattended: bool,
-    /// Whether the user refused.
-    pub by_user: bool,
+    /// The cause of a denial by the policy or the user.
+    pub denied_by: Option<DeniedBy>,
 }
 
 impl Failure {
     /// Creates a failure without further data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            data: Value::Null,
-            details: None,
-            unattended: false,
-            by_user: false,
-        }
+        Self { code, message: message.into(), data: Value::Null, details: None, denied_by: None }
     }
 
     /// Creates a failure of arguments which the call cannot use.
@@ -58,9 +49,9 @@ impl Failure {
     ///
     /// Surfaces report it as cancelled if the user refused.
     pub(crate) fn into_result(self, action: &str) -> ToolResult {
-        match self.by_user {
-            true => self.with_details(json!({ "cancelled": action })).into(),
-            false => self.into(),
+        match self.denied_by {
+            Some(DeniedBy::User) => self.with_details(json!({ "cancelled": action })).into(),
+            _ => self.into(),
         }
     }
 
@@ -89,7 +80,7 @@ impl From<Failure> for ToolResult {
     fn from(failure: Failure) -> Self {
         let mut data = failure.data;
         let details = failure.details.map_or(Value::Null, |details| *details);
-        if failure.unattended {
+        if failure.denied_by == Some(DeniedBy::Unattended) {
             data = json!({ "unattended": true });
         }
         ToolResult::error(failure.code, failure.message).with_data(data).with_details(details)
@@ -160,18 +151,18 @@ impl From<CommitError> for Failure {
 
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Self {
-        let Denied { code, reason, unattended, by_user } = denied;
-        Self { unattended, by_user, ..Self::new(code, reason) }
+        let Denied { code, reason, by } = denied;
+        Self { denied_by: Some(by), ..Self::new(code, reason) }
     }
 }
 
 impl From<lsp_client::ServerError> for Failure {
     fn from(error: lsp_client::ServerError) -> Self {
-        let (unattended, by_user) = match &error {
-            lsp_client::ServerError::Denied { denied, .. } => (denied.unattended, denied.by_user),
-            _ => (false, false),
+        let denied_by = match &error {
+            lsp_client::ServerError::Denied { denied, .. } => Some(denied.by),
+            _ => None,
         };
-        Self { unattended, by_user, ..Self::new(error.code(), error.to_string()) }
+        Self { denied_by, ..Self::new(error.code(), error.to_string()) }
     }
 }
 

@@ -359,7 +359,7 @@ async fn an_unwritable_audit_log_refuses_what_needs_a_row() {
     let plain = policy(&fixture, |_| {});
     run(&plain, &fixture, "ls", &[Answer::Once]).await.0.unwrap();
     let denied = run(&plain, &fixture, "git push --force", &[Answer::Once]).await.0.unwrap_err();
-    assert_eq!((denied.code, denied.unattended), (ErrorCode::Denied, false), "{denied}");
+    assert_eq!((denied.code, denied.by), (ErrorCode::Denied, DeniedBy::Policy), "{denied}");
     let all = policy(&fixture, |it| {
         it.rules = rules(&["allow exec ls"]);
         it.exec.audit_all = true;
