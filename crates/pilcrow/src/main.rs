@@ -76,7 +76,7 @@ fn sentence(error: &anyhow::Error) -> String {
 fn perform(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Run { help_planner: true, .. } => {
-            output::line(host::session::PLANNER_HELP);
+            output::line(&host::session::planner_help());
             Ok(Outcome::Done)
         }
         Command::Tooling(command) => block_on(commands::lsp::run(command)),

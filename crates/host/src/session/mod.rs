@@ -23,7 +23,7 @@ use workspace::RunId;
 
 pub use config_source::{SessionConfigSource, SourceOptions};
 pub use profile::profile_directory;
-pub use prompt::{Focus, PLANNER_HELP, Subject, is_undo};
+pub use prompt::{Focus, Subject, is_undo, planner_help};
 
 use crate::config::Config;
 use crate::models::{self, Chosen, ModelSelector};

@@ -8,8 +8,10 @@ use paths::AbsPath;
 use tools::planner::grammar;
 use workspace::Workspace;
 
-/// Planner grammar, for users.
-pub const PLANNER_HELP: &str = grammar::HELP;
+/// Renders the planner's grammar, for users.
+pub fn planner_help() -> String {
+    grammar::help()
+}
 
 /// Maximum size of a quoted selection, in bytes; the model can read the rest.
 const MAX_SELECTION: usize = 4 << 10;

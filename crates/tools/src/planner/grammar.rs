@@ -92,62 +92,44 @@ pub struct Place {
 /// Glob of all files, for `format everything`.
 pub(super) const EVERYTHING: &str = "**";
 
-/// Help text: all sentences of the grammar.
-pub const HELP: &str = "\
-rename A to B [in FILE[:LINE]]
-rename file FILE to FILE
-move FILE to FILE
-find references of A [in FILE[:LINE]]
-find the definition of A [in FILE[:LINE]]
-find implementations, subtypes, supertypes or the type of A [in FILE[:LINE]]
-who calls A, what does A call [in FILE[:LINE]]
-describe A [in FILE[:LINE]]
-what does A do, how does A work [in FILE[:LINE]]
-list symbols in FILE
-find class A
-organize imports in FILE
-format FILE
-format everything
-explain the diagnostics [in FILE]
-check FILE
-fix all diagnostics [of KIND] [in FILE[:LINE]]
-debug FILE stopping at FILE:LINE [and show EXPR]
-run test NAME [in FILE[:LINE]] under the debugger
-debug the failing test in FILE
-show values of EXPR at FILE:LINE [running FILE]
-run the tests
-undo
-redo";
-
-/// Words of requests, and the word of [`HELP`] that means the same.
-const SYNONYMS: [(&str, &str); 20] = [
-    ("unused", "imports"),
-    ("bug", "check"),
-    ("bugs", "check"),
-    ("wrong", "check"),
-    ("broken", "check"),
-    ("lint", "check"),
-    ("errors", "diagnostics"),
-    ("warnings", "diagnostics"),
-    ("beautify", "format"),
-    ("indent", "format"),
-    ("prettify", "format"),
-    ("reformat", "format"),
-    ("usage", "references"),
-    ("usages", "references"),
-    ("used", "references"),
-    ("callers", "calls"),
-    ("documentation", "describe"),
-    ("explain", "describe"),
-    ("breakpoint", "debug"),
-    ("revert", "undo"),
+/// All sentences of the grammar, each with words that users write for it.
+const SENTENCES: [(&str, &str); 24] = [
+    ("rename A to B [in FILE[:LINE]]", ""),
+    ("rename file FILE to FILE", ""),
+    ("move FILE to FILE", ""),
+    ("find references of A [in FILE[:LINE]]", "usage usages used"),
+    ("find the definition of A [in FILE[:LINE]]", ""),
+    ("find implementations, subtypes, supertypes or the type of A [in FILE[:LINE]]", ""),
+    ("who calls A, what does A call [in FILE[:LINE]]", "callers"),
+    ("describe A [in FILE[:LINE]]", "documentation explain"),
+    ("what does A do, how does A work [in FILE[:LINE]]", ""),
+    ("list symbols in FILE", ""),
+    ("find class A", ""),
+    ("organize imports in FILE", "unused"),
+    ("format FILE", "beautify indent prettify reformat"),
+    ("format everything", "beautify indent prettify reformat"),
+    ("explain the diagnostics [in FILE]", "errors warnings"),
+    ("check FILE", "bug bugs wrong broken lint"),
+    ("fix all diagnostics [of KIND] [in FILE[:LINE]]", "errors warnings"),
+    ("debug FILE stopping at FILE:LINE [and show EXPR]", "breakpoint"),
+    ("run test NAME [in FILE[:LINE]] under the debugger", ""),
+    ("debug the failing test in FILE", ""),
+    ("show values of EXPR at FILE:LINE [running FILE]", ""),
+    ("run the tests", ""),
+    ("undo", "revert"),
+    ("redo", ""),
 ];
+
+/// Renders the help text: a sentence a line.
+pub fn help() -> String {
+    SENTENCES.map(|(sentence, _)| sentence).join("\n")
+}
 
 /// Words that do not distinguish requests.
 const COMMON: [&str; 11] =
     ["the", "and", "for", "with", "does", "what", "file", "find", "this", "that", "everything"];
 
-/// Finds the sentence of [`HELP`] that shares most words with a prompt.
+/// Finds the sentence that shares most words with a prompt.
 ///
 /// It gets the file of the prompt. A misspelled word counts too. `None` if no sentence shares any.
 pub fn nearest(prompt: &str) -> Option<String> {
@@ -155,24 +137,18 @@ pub fn nearest(prompt: &str) -> Option<String> {
         let words = text.split(|character: char| !character.is_alphanumeric());
         words.filter(|word| word.len() > 2).map(str::to_owned).collect()
     };
-    let said: Vec<String> = split(&prompt.to_lowercase())
-        .into_iter()
-        .map(|word| match SYNONYMS.iter().find(|(synonym, _)| *synonym == word) {
-            Some((_, meant)) => (*meant).to_owned(),
-            None => word,
-        })
-        .collect();
+    let said = split(&prompt.to_lowercase());
     let is_said = |word: &&String| {
         said.contains(word)
             || word.len() > 4 && said.iter().any(|it| it.len() > 4 && strsim::osa_distance(it, word) == 1)
     };
-    let shared = |line: &str| {
-        let words = split(line);
+    let shared = |(sentence, others): &(&str, &str)| {
+        let words = split(&format!("{sentence} {others}"));
         // Words in capitals stand for others.
         let words = words.iter().filter(|word| word.chars().any(char::is_lowercase));
         words.filter(|word| !COMMON.contains(&word.as_str())).filter(is_said).count()
     };
-    let best = HELP.lines().rev().max_by_key(|line| shared(line)).filter(|line| shared(line) > 0)?;
+    let best = SENTENCES.iter().rev().max_by_key(|it| shared(it)).filter(|it| shared(it) > 0)?.0;
     let is_file = |word: &&str| word.contains(['.', '/']);
     let trimmed =
         prompt.split_whitespace().map(|word| word.trim_matches(['`', '"', '\'', ',', '.', '?', '!']));
@@ -948,7 +924,7 @@ mod tests {
         let without =
             |line: &str| line.split('[').map(|it| it.rsplit(']').next().unwrap()).collect::<String>();
         let mut seen = 0;
-        for line in HELP.lines() {
+        for (line, _) in SENTENCES {
             let does = "what does A do, how does A work";
             let several = match line {
                 _ if line.contains(does) => (does, vec!["what does A do", "how does A work"]),
@@ -982,6 +958,6 @@ mod tests {
                 }
             }
         }
-        assert!(seen >= 3 * HELP.lines().count(), "{seen}");
+        assert!(seen >= 3 * SENTENCES.len(), "{seen}");
     }
 }
