@@ -55,7 +55,7 @@ pub struct Endpoint {
     pub texts: BTreeMap<u16, String>,
     /// Deviations of this server from its protocol.
     pub compat: Compat,
-    /// Timeouts; `None` for [`Timeouts::for_url`].
+    /// Timeouts; `None` for the defaults of [`Timeouts::for_url`].
     pub timeouts: Option<Timeouts>,
     /// Retries of a request that does not stream yet.
     pub retry: RetryPolicy,
@@ -86,6 +86,11 @@ impl Endpoint {
             timeouts: None,
             retry: RetryPolicy::default(),
         }
+    }
+
+    /// The timeouts that are set, else those for the address and the model.
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts.unwrap_or_else(|| Timeouts::for_url(&self.base_url, !self.thinking.0.is_empty()))
     }
 
     /// The effective thinking level of `request`, and its value to send.

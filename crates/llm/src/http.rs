@@ -39,6 +39,9 @@ const MOST_KEYS: u32 = 16;
 /// Encodings that compress the body; gateways send other values, such as `none`.
 const PACKED: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
 
+/// Time that a local server gets to load its model.
+const LOADING: Duration = Duration::from_secs(15 * 60);
+
 /// Content type of every request.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -53,17 +56,14 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// Timeouts by address: 30 s, 120 s and 120 s by default.
+    /// Default timeouts of a model at this address: 30 s, 120 s and 120 s.
     ///
-    /// A server on this machine or local network gets 15 minutes to the first byte, because it may
-    /// have to load the model.
-    pub(crate) fn for_url(url: &str) -> Timeouts {
-        let first_byte = if is_local(url) { 15 * 60 } else { 120 };
-        Timeouts {
-            connect: Duration::from_secs(30),
-            first_byte: Duration::from_secs(first_byte),
-            idle: Duration::from_secs(120),
-        }
+    /// A model that thinks may be silent for 300 s. A server on this machine or local network gets 15
+    /// minutes to the first byte, because it may have to load the model.
+    pub fn for_url(url: &str, thinks: bool) -> Timeouts {
+        let idle = Duration::from_secs(if thinks { 300 } else { 120 });
+        let first_byte = if is_local(url) { LOADING } else { idle };
+        Timeouts { connect: Duration::from_secs(30), first_byte, idle }
     }
 }
 
@@ -165,6 +165,7 @@ impl Transport {
         mut decoder: Box<dyn Decoder>,
         observer: Option<&SharedObserver>,
         own_key: bool,
+        patience: Option<Duration>,
         writer: StreamWriter,
     ) {
         if let Some(observer) = observer
@@ -192,6 +193,9 @@ impl Transport {
                 return writer.fail(refused.kind, error);
             }
             match delay(&self.retry, &refused.headers, attempt, crate::random()) {
+                Ok(delay) if patience.is_some_and(|patience| delay > patience) => {
+                    return writer.fail(refused.kind, error);
+                }
                 Ok(delay) => {
                     attempt += 1;
                     tracing::info!(provider = self.provider, attempt, ?delay, error, "retrying a request");
@@ -213,7 +217,9 @@ impl Transport {
                 }
             }
         };
-        writer.push(StreamEvent::Start);
+        if !decoder.starts_itself() {
+            writer.push(StreamEvent::Start);
+        }
         let id = request_id(&response);
         let exchange = Exchange { request: &request, id: id.as_deref() };
         let outcome = self.answer(exchange, response, first_byte, decoder.as_mut(), &writer).await;
@@ -277,7 +283,8 @@ impl Transport {
                 return Err(RequestFailure {
                     kind: ErrorKind::Timeout,
                     error: self.silence("no answer", self.timeouts.first_byte),
-                    retryable: false,
+                    // A server that loads a model would start over.
+                    retryable: self.timeouts.first_byte < LOADING,
                     key: None,
                     headers: RetryHeaders::default(),
                 });
@@ -306,7 +313,8 @@ impl Transport {
             ));
         }
         let kind = not_sent_kind(error.is_timeout(), error.is_connect());
-        let hint = if is_local(url) { "; is the server running?" } else { "" };
+        let is_down = error.is_connect() && is_local(url);
+        let hint = if is_down { "; is the server running?" } else { "" };
         RequestFailure {
             kind,
             error: format!(
@@ -315,7 +323,7 @@ impl Transport {
                 shown(url),
                 chain(&error.without_url())
             ),
-            retryable: true,
+            retryable: !is_down,
             key: None,
             headers: RetryHeaders::default(),
         }
@@ -416,8 +424,9 @@ impl Transport {
                 let excerpt =
                     excerpt(&self.without_key(exchange.request, String::from_utf8_lossy(&head).into_owned()));
                 let provider = &self.provider;
+                // The error is not retryable: a login page would come again.
                 Err(ModelError::new(
-                    ErrorKind::Protocol,
+                    ErrorKind::Provider,
                     format!(
                         "{provider} answered {status} with a web page instead of an event stream; \
                          check the base URL and the proxy: {excerpt}"
@@ -749,9 +758,10 @@ mod tests {
             ("https://localhost.example.com/v1", 2),
             ("not a url", 2),
         ] {
-            let Timeouts { connect, first_byte, idle } = Timeouts::for_url(url);
+            let Timeouts { connect, first_byte, idle } = Timeouts::for_url(url, false);
             assert_eq!(first_byte, Duration::from_secs(minutes * 60), "{url}");
             assert_eq!([connect, idle].map(|clock| clock.as_secs()), [30, 120], "{url}");
+            assert_eq!(Timeouts::for_url(url, true).idle.as_secs(), 300, "{url}");
         }
     }
 
@@ -777,8 +787,12 @@ mod tests {
         assert!(signature(b"{}").starts_with("AWS4-HMAC-SHA256 Credential=AKID/"));
         assert_ne!(signature(b"{}"), signature(b"[]"), "the body is signed");
         let said = "aws-secret and aws-token are wrong".to_owned();
-        let transport =
-            Transport::new("aws", Timeouts::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
+        let transport = Transport::new(
+            "aws",
+            Timeouts::for_url(&request.url, false),
+            RetryPolicy::default(),
+            BTreeMap::new(),
+        );
         assert_eq!(
             transport.without_key(&request, said),
             "[redacted:api-key] and [redacted:api-key] are wrong"
@@ -791,8 +805,12 @@ mod tests {
         endpoint.api_key = crate::ApiKey::new("sk-secret");
         let protocol = crate::protocol::Protocols::default().get("openai-completions").unwrap();
         let request = protocol.encode(&endpoint, &crate::Request::default()).unwrap();
-        let transport =
-            Transport::new("p", Timeouts::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
+        let transport = Transport::new(
+            "p",
+            Timeouts::for_url(&request.url, false),
+            RetryPolicy::default(),
+            BTreeMap::new(),
+        );
         let mut decoder = protocol.decoder(&endpoint, crate::AssistantMessage::empty("a", "p", "m"));
         let events = decoder.feed_whole(&serde_json::json!({ "error": { "message": "bad key sk-secret" } }));
         let event = events.into_iter().next_back().unwrap();

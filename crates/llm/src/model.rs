@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,10 @@ pub struct Request {
     pub cache: CacheRetention,
     /// Id of the conversation, by which providers route to their cache; empty for none.
     pub session_id: String,
+    /// Longest wait before a retry; `None` for the endpoint's limit.
+    ///
+    /// It is set where another model can answer instead.
+    pub patience: Option<Duration>,
     /// A key for this request, used instead of the model's.
     pub api_key: Option<ApiKey>,
     /// Observes the request.

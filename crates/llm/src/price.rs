@@ -179,6 +179,10 @@ impl Decoder for Priced {
     fn ended(&self) -> bool {
         self.inner.ended()
     }
+
+    fn starts_itself(&self) -> bool {
+        self.inner.starts_itself()
+    }
 }
 
 #[cfg(test)]

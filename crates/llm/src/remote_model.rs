@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::endpoint::Endpoint;
-use crate::http::{Timeouts, Transport};
+use crate::http::Transport;
 use crate::message::{AssistantMessage, ErrorKind};
 use crate::model::{Model, ModelInfo, Request};
 use crate::price::Priced;
@@ -31,7 +31,7 @@ impl RemoteModel {
             images: endpoint.images,
             context_window: endpoint.context_window,
         };
-        let timeouts = endpoint.timeouts.unwrap_or_else(|| Timeouts::for_url(&endpoint.base_url));
+        let timeouts = endpoint.timeouts();
         let transport = Transport::new(&endpoint.provider, timeouts, endpoint.retry, endpoint.texts.clone());
         let transport = Arc::new(transport.with_keys(endpoint.keys.clone()));
         RemoteModel { protocol, endpoint, info, transport }
@@ -63,7 +63,10 @@ impl Model for RemoteModel {
         let own_key = request.api_key.is_some() && self.protocol.sends_own_key();
         MessageStream::spawn(empty, cancel, move |writer| async move {
             match encoded {
-                Ok(http) => transport.run(http, decoder, request.observer.as_ref(), own_key, writer).await,
+                Ok(http) => {
+                    let Request { observer, patience, .. } = &request;
+                    transport.run(http, decoder, observer.as_ref(), own_key, *patience, writer).await;
+                }
                 Err(error) => writer.fail(ErrorKind::Provider, error.to_string()),
             }
         })

@@ -11,15 +11,17 @@ use serde_json::Value;
 /// Limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Maximum number of attempts after the first.
+    /// Maximum number of attempts after the first; 5 by default.
     pub max_retries: u32,
+    /// Delay before the first retry, doubled for each further one; 1 s by default.
+    pub delay: Duration,
     /// Maximum delay; a server that asks for a longer one is not retried.
     pub max_delay: Duration,
 }
 
 impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
-        RetryPolicy { max_retries: 2, max_delay: Duration::from_secs(60) }
+        RetryPolicy { max_retries: 5, delay: Duration::from_secs(1), max_delay: Duration::from_secs(60) }
     }
 }
 
@@ -119,7 +121,7 @@ pub fn is_quota_exhausted(body: &str) -> bool {
 
 /// The delay before retry `attempt` (from 0).
 ///
-/// This is the server's delay, else 0.5 s doubling up to 8 s, reduced by up to a quarter by
+/// This is the server's delay, else the policy's doubled delay, reduced by up to a quarter by
 /// `random` (0 to 1). `Err` has the server's delay if it is too long.
 pub(crate) fn delay(
     policy: &RetryPolicy,
@@ -131,8 +133,8 @@ pub(crate) fn delay(
         Some(after) if after > policy.max_delay => Err(after),
         Some(after) => Ok(after),
         None => {
-            let doubled = Duration::from_millis(500).saturating_mul(2_u32.saturating_pow(attempt));
-            Ok(doubled.min(Duration::from_secs(8)).mul_f64(1.0 - 0.25 * random.clamp(0.0, 1.0)))
+            let doubled = policy.delay.saturating_mul(2_u32.saturating_pow(attempt));
+            Ok(doubled.min(policy.max_delay).mul_f64(1.0 - 0.25 * random.clamp(0.0, 1.0)))
         }
     }
 }
@@ -224,9 +226,9 @@ mod tests {
         let millis = |attempt, random| delay(&policy, &none, attempt, random).unwrap().as_millis();
         assert_eq!(
             [millis(0, 0.0), millis(1, 0.0), millis(4, 0.0), millis(30, 0.0)],
-            [500, 1000, 8000, 8000]
+            [1000, 2000, 16_000, 60_000]
         );
-        assert_eq!(millis(0, 1.0), 375);
+        assert_eq!(millis(0, 1.0), 750);
         let asked = headers(&[("retry-after", "61")]);
         assert_eq!(delay(&policy, &asked, 0, 0.0), Err(Duration::from_secs(61)));
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use llm::protocol::openai_completions::OpenAiCompletions;
 use llm::protocol::{Decoder, EncodeError, HttpRequest, Protocol, Protocols};
 use llm::{
-    ApiKey, AssistantMessage, Auth, Endpoint, ErrorKind, Message, Model, RemoteModel, Request, RetryPolicy,
-    StopReason, StreamEvent, Timeouts,
+    ApiKey, AssistantMessage, Auth, Endpoint, ErrorKind, Message, Model, RemoteModel, Request, StopReason,
+    StreamEvent, Timeouts,
 };
 use serde_json::json;
 use testing::model::{ModelServer, Reply, Step};
@@ -240,7 +240,7 @@ async fn errors_name_status_message_request_id_and_next_step() {
         (ErrorKind::Unavailable, "scripted answered 502 Bad Gateway: 502 Bad Gateway proxy")
     );
     let (kind, error, _) = failing(Reply::status(200).header("content-type", "text/html").body(page)).await;
-    assert_eq!(kind, ErrorKind::Protocol);
+    assert_eq!(kind, ErrorKind::Provider);
     expect_test::expect!["scripted answered 200 OK with a web page instead of an event stream; check the base URL and the proxy: 502 Bad Gateway proxy"].assert_eq(&error);
     let (_, error, _) = failing(Reply::status(302).header("location", "http://127.0.0.1:1/")).await;
     expect_test::expect![
@@ -265,14 +265,14 @@ async fn requests_without_output_are_retried() {
     assert_eq!((outcome.message.text().as_str(), server.unused()), ("ok", 0));
     assert_eq!(outcome.retries.len(), 2);
     assert_eq!(outcome.retries[0], 30);
-    assert!((375..=1000).contains(&outcome.retries[1]), "{:?}", outcome.retries);
+    assert!((1500..=2000).contains(&outcome.retries[1]), "{:?}", outcome.retries);
 }
 
 #[tokio::test]
 async fn retries_are_limited_to_transient_errors() {
-    let busy = || Reply::status(503).header("retry-after-ms", "1").body("busy");
-    let (outcome, server) = answer(vec![busy(), busy(), busy(), busy()], |_| ()).await;
-    assert_eq!((outcome.message.stop_reason, server.unused()), (StopReason::Error, 1), "two retries");
+    let busy = Reply::status(503).header("retry-after-ms", "1").body("busy");
+    let (outcome, server) = answer(vec![busy; 7], |_| ()).await;
+    assert_eq!((outcome.message.stop_reason, server.unused()), (StopReason::Error, 1), "five retries");
     for reply in [
         Reply::status(400).body("no"),
         Reply::status(429).body("{\"error\":{\"code\":\"insufficient_quota\"}}"),
@@ -284,6 +284,12 @@ async fn retries_are_limited_to_transient_errors() {
         assert_eq!((outcome.retries.len(), server.unused()), (0, 1));
         assert_eq!(outcome.message.stop_reason, StopReason::Error);
     }
+    let first = Reply::status(503).header("retry-after", "6");
+    let impatient = Request { patience: Some(Duration::from_secs(5)), ..Request::default() };
+    let server = ModelServer::start([first, Reply::text("not asked")]).await.unwrap();
+    let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint(&server.base_url()));
+    let message = model.stream(impatient, CancellationToken::new()).final_message().get().await;
+    assert_eq!((message.error_kind, server.unused()), (Some(ErrorKind::Unavailable), 1));
     let (outcome, _) = answer(vec![Reply::status(429).header("retry-after", "3600")], |_| ()).await;
     let error = outcome.message.error_message.unwrap();
     expect_test::expect!["scripted answered 429 Too Many Requests; the server asked to wait 3600 s, more than the limit of 60 s"].assert_eq(&error);
@@ -311,7 +317,11 @@ async fn silence_ends_by_its_timeout() {
     ];
     for (reply, first_byte, idle, expected, text) in cases {
         let timeouts = Timeouts { connect: long, first_byte, idle };
-        let (outcome, _) = answer(vec![reply], |endpoint| endpoint.timeouts = Some(timeouts)).await;
+        let (outcome, _) = answer(vec![reply], |endpoint| {
+            endpoint.timeouts = Some(timeouts);
+            endpoint.retry.max_retries = 0;
+        })
+        .await;
         let message = outcome.message;
         assert_eq!(message.error_kind, Some(ErrorKind::Timeout));
         assert_eq!((message.error_message.as_deref(), message.text().as_str()), (Some(expected), text));
@@ -363,10 +373,9 @@ async fn cancellation_ends_every_stage_at_once() {
 #[tokio::test]
 async fn errors_name_an_unreachable_server() {
     let gone = ModelServer::start([]).await.unwrap().base_url();
-    let mut endpoint = endpoint(&gone);
-    endpoint.retry = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
-    let message =
-        ask(&RemoteModel::new(Arc::new(OpenAiCompletions), endpoint), CancellationToken::new()).await.message;
+    let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint(&gone));
+    let Outcome { message, retries } = ask(&model, CancellationToken::new()).await;
+    assert!(retries.is_empty(), "a local server that is down stays down");
     assert_eq!(message.error_kind, Some(ErrorKind::Network));
     let error = message.error_message.unwrap();
     assert!(error.starts_with(&format!("cannot reach scripted at {gone}/chat/completions")), "{error}");

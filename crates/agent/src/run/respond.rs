@@ -77,6 +77,7 @@ async fn request(
         messages,
         tools: current.tools.definitions(),
         thinking: current.thinking_level,
+        patience: (!cx.settings.get().fallbacks.is_empty()).then(|| cx.limits().retries.patience),
         ..Request::default()
     };
     with_session(cx, current, request).await

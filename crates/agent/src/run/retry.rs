@@ -9,9 +9,9 @@ use llm::{AssistantMessage, ErrorKind, StopReason, is_overflow, is_quota_exhaust
 /// The limits and delays of retries of a failed turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// Maximum retries; 3 by default.
+    /// Maximum retries; 5 by default.
     pub max: u32,
-    /// Delay before the first retry, doubled for each further one; 2 s by default.
+    /// Delay before the first retry, doubled for each further one; 1 s by default.
     pub delay: Duration,
     /// Maximum delay; 60 s by default.
     pub max_delay: Duration,
@@ -22,7 +22,7 @@ pub struct Retries {
 impl Default for Retries {
     fn default() -> Retries {
         let seconds = Duration::from_secs;
-        Retries { max: 3, delay: seconds(2), max_delay: seconds(60), patience: seconds(5) }
+        Retries { max: 5, delay: seconds(1), max_delay: seconds(60), patience: seconds(5) }
     }
 }
 
@@ -65,14 +65,14 @@ pub(crate) fn recovery(
     retries: &Retries,
     random: f64,
 ) -> Recovery {
-    use ErrorKind::{ContextOverflow, Network, Protocol, RateLimit, Unavailable};
+    use ErrorKind::{ContextOverflow, Network, Protocol, RateLimit, Timeout, Unavailable};
     if response.stop_reason != StopReason::Error {
         return Recovery::GiveUp;
     }
     match response.error_kind {
         Some(ContextOverflow) if episode.compacted => Recovery::GiveUp,
         Some(ContextOverflow) => Recovery::Compact,
-        Some(Network | Protocol | RateLimit | Unavailable) => {
+        Some(Network | Protocol | RateLimit | Timeout | Unavailable) => {
             let doubled = retries.delay.saturating_mul(2_u32.saturating_pow(episode.attempts));
             let delay = doubled.min(retries.max_delay);
             let used_up = response.error_message.as_deref().is_some_and(is_quota_exhausted);
@@ -109,18 +109,18 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_from_2_to_60_seconds_for_three_retries() {
+    fn delays_double_from_1_to_60_seconds_for_five_retries() {
         let retries = Retries { max: 9, ..Retries::default() };
         let delay = |attempts| {
             let episode = Episode { attempts, compacted: false };
             recovery(&failed(ErrorKind::Network), true, false, episode, &retries, 0.0)
         };
         let hurried = recovery(&failed(ErrorKind::Network), true, false, Episode::default(), &retries, 1.0);
-        assert_eq!(hurried, Recovery::Wait(Duration::from_millis(1500)));
-        let seconds = [2, 4, 8, 16, 32, 60, 60].map(|it| Recovery::Wait(Duration::from_secs(it)));
+        assert_eq!(hurried, Recovery::Wait(Duration::from_millis(750)));
+        let seconds = [1, 2, 4, 8, 16, 32, 60].map(|it| Recovery::Wait(Duration::from_secs(it)));
         assert_eq!([0, 1, 2, 3, 4, 5, 8].map(delay), seconds);
         assert_eq!(delay(9), Recovery::GiveUp);
-        assert_eq!(Retries::default().max, 3);
+        assert_eq!(Retries::default().max, 5);
     }
 
     #[test]
@@ -130,21 +130,24 @@ mod tests {
             let found = recovery(&failed(kind), streamed, has_fallback, episode, &Retries::default(), 0.5);
             assert_eq!(found, expected, "{kind:?} {streamed} {has_fallback} {compacted}");
         };
-        let first = Recovery::Wait(Duration::from_millis(1750));
-        for kind in [ErrorKind::Network, ErrorKind::Protocol, ErrorKind::RateLimit, ErrorKind::Unavailable] {
+        let first = Recovery::Wait(Duration::from_millis(875));
+        use ErrorKind::{
+            Authentication, Network, Protocol, Provider, RateLimit, Script, Timeout, Unavailable,
+        };
+        for kind in [Network, Protocol, RateLimit, Timeout, Unavailable] {
             check(kind, true, false, false, first);
             check(kind, false, false, false, Recovery::GiveUp);
             check(kind, false, true, false, Recovery::NextModel);
         }
-        for kind in [ErrorKind::Provider, ErrorKind::Authentication, ErrorKind::Timeout, ErrorKind::Script] {
+        for kind in [Provider, Authentication, Script] {
             check(kind, true, true, false, Recovery::GiveUp);
         }
         check(ErrorKind::ContextOverflow, false, true, false, Recovery::Compact);
         check(ErrorKind::ContextOverflow, false, false, true, Recovery::GiveUp);
         let patient = Retries::default();
-        let third = Episode { attempts: 2, compacted: false };
+        let fourth = Episode { attempts: 3, compacted: false };
         assert_eq!(
-            recovery(&failed(ErrorKind::Network), true, true, third, &patient, 0.0),
+            recovery(&failed(ErrorKind::Network), true, true, fourth, &patient, 0.0),
             Recovery::NextModel
         );
         let aborted = AssistantMessage { stop_reason: StopReason::Aborted, ..failed(ErrorKind::Network) };

@@ -12,6 +12,7 @@ mod properties;
 mod queues;
 mod recovery;
 mod reload;
+mod retries;
 mod session_settings;
 mod sessions;
 mod stop;
@@ -203,7 +204,7 @@ fn show(event: &Event) -> String {
         // The shown delay has no random part.
         Event::RetryStart { attempt, delay_ms, .. } => {
             let whole =
-                (0..6).map(|times| 2000 << times).find(|whole| (whole * 3 / 4..=*whole).contains(delay_ms));
+                (0..6).map(|times| 1000 << times).find(|whole| (whole * 3 / 4..=*whole).contains(delay_ms));
             format!("retry {attempt} {}", whole.unwrap_or(*delay_ms))
         }
         Event::RetryEnd { attempt, success } => format!("retry_end {attempt} {success}"),

@@ -378,6 +378,10 @@ fn the_schema_has_every_key() {
         roles.paths
         roles.NAME.model
         roles.NAME.fallbacks
+        retry.count
+        retry.delay
+        retry.max_delay
+        retry.idle
         retry.fallback_chains.NAME
         thinking.budgets.minimal
         thinking.budgets.low

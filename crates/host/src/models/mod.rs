@@ -17,7 +17,7 @@ use agent::store::LoadedSession;
 use anyhow::{Context, bail};
 use globset::Glob;
 use llm::protocol::{Protocols, bedrock_converse_stream, pilcrow_proxy};
-use llm::{Model, RemoteModel, ScriptModel, ThinkingLevel};
+use llm::{Endpoint, Model, RemoteModel, RetryPolicy, ScriptModel, ThinkingLevel, Timeouts};
 use paths::AbsPath;
 use tools::planner::Planner;
 
@@ -230,7 +230,7 @@ impl ModelSelector<'_> {
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let settings = &self.config.values;
         if let Some(url) = &settings.proxy.url {
-            let mut endpoint = catalogue.known(&parsed);
+            let mut endpoint = self.with_retries(catalogue.known(&parsed));
             (endpoint.base_url, endpoint.keys) = (url.0.clone(), None);
             let token = settings.proxy.token.as_slice();
             if let Some(turn) = keys::find("proxy", token, &[], self.runner()).map_err(anyhow::Error::msg)? {
@@ -238,7 +238,8 @@ impl ModelSelector<'_> {
             }
             return Ok(Arc::new(RemoteModel::new(Arc::new(pilcrow_proxy::PilcrowProxy), endpoint)));
         }
-        let (protocol, mut endpoint) = catalogue.endpoint(&parsed, &env)?;
+        let (protocol, endpoint) = catalogue.endpoint(&parsed, &env)?;
+        let mut endpoint = self.with_retries(endpoint);
         let Some(protocol) = Protocols::default().get(&protocol) else {
             let known: Vec<String> = Protocols::default().names().map(str::to_owned).collect();
             bail!(
@@ -266,6 +267,19 @@ impl ModelSelector<'_> {
             }
         }
         Ok(Arc::new(RemoteModel::new(protocol, endpoint)))
+    }
+
+    fn with_retries(&self, mut endpoint: Endpoint) -> Endpoint {
+        let settings = &self.config.values.retry;
+        endpoint.retry = RetryPolicy {
+            max_retries: u32::try_from(settings.count.0).unwrap_or(u32::MAX),
+            delay: settings.delay.0,
+            max_delay: settings.max_delay.0,
+        };
+        if let Some(idle) = &settings.idle {
+            endpoint.timeouts = Some(Timeouts { idle: idle.0, ..endpoint.timeouts() });
+        }
+        endpoint
     }
 
     fn runner(&self) -> keys::Runner {

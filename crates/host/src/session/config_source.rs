@@ -11,7 +11,7 @@ use adapters::{DebuggerDefinitions, ServerDefinitions};
 
 use agent::compaction::Limits as CompactionLimits;
 use agent::context::{Context, ContextSources, ExpandError, Stamps};
-use agent::{Limits, Registry, Reload, ReloadSource};
+use agent::{Limits, Registry, Reload, ReloadSource, Retries};
 use llm::Model;
 use parking_lot::{Mutex, MutexGuard};
 use paths::{AbsPath, Homes};
@@ -319,9 +319,16 @@ fn applies_next_turn(name: &str) -> bool {
 /// Returns the limits of a run.
 pub(super) fn limits(config: &Config) -> Limits {
     let usual = Limits::default();
+    let retry = &config.values.retry;
     Limits {
         turns: u32::try_from(config.values.run.turn_limit.0).unwrap_or(u32::MAX),
         sequential_tools: !config.values.tools.parallel.0,
+        retries: Retries {
+            max: u32::try_from(retry.count.0).unwrap_or(u32::MAX),
+            delay: retry.delay.0,
+            max_delay: retry.max_delay.0,
+            ..usual.retries
+        },
         compaction: CompactionLimits {
             window: config.values.model.context_window.0 as u64,
             ..usual.compaction

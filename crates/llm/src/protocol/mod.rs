@@ -142,6 +142,11 @@ pub trait Decoder: Send {
 
     /// Whether the final event was returned.
     fn ended(&self) -> bool;
+
+    /// Whether the stream itself has the event `start`; else the answer's headers are the start.
+    fn starts_itself(&self) -> bool {
+        false
+    }
 }
 
 /// Protocols by name.

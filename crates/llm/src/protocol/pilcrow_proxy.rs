@@ -157,6 +157,7 @@ pub fn read_request(body: &[u8]) -> Result<(String, Request), String> {
             Cache::Long => CacheRetention::Long,
         },
         session_id: options.session_id,
+        patience: None,
         api_key: None,
         observer: None,
     };
@@ -267,9 +268,8 @@ struct Client {
 }
 
 impl Client {
-    fn take(&mut self, data: &str) -> Option<StreamEvent> {
+    fn take(&mut self, data: &str) -> StreamEvent {
         let event = match self.read(data) {
-            Ok(StreamEvent::Start) => return None,
             Ok(event) => event,
             Err(error) => {
                 self.failed(ErrorKind::Protocol, format!("an event of the proxy cannot be read: {error}"))
@@ -277,7 +277,7 @@ impl Client {
         };
         self.built.apply(&event);
         self.ended = matches!(event, StreamEvent::Done { .. } | StreamEvent::Error { .. });
-        Some(event)
+        event
     }
 
     /// Decodes an event and restores the omitted parts.
@@ -333,7 +333,7 @@ impl Decoder for Client {
             if self.ended {
                 break;
             }
-            out.extend(self.take(&event.data));
+            out.push(self.take(&event.data));
         }
         out
     }
@@ -359,6 +359,10 @@ impl Decoder for Client {
     fn ended(&self) -> bool {
         self.ended
     }
+
+    fn starts_itself(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
@@ -382,6 +386,7 @@ mod tests {
             tool_choice: ToolChoice::Tool("a.b".to_owned()),
             cache: CacheRetention::Long,
             session_id: "id".to_owned(),
+            patience: None,
             api_key: None,
             observer: None,
         };

@@ -279,6 +279,10 @@ impl Decoder for Renamed {
     fn ended(&self) -> bool {
         self.inner.ended()
     }
+
+    fn starts_itself(&self) -> bool {
+        self.inner.starts_itself()
+    }
 }
 
 #[cfg(test)]
