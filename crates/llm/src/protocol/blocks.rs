@@ -229,6 +229,11 @@ impl Blocks {
         self.builder.message().tool_calls().next().is_some()
     }
 
+    /// Whether there is any text or tool call.
+    pub fn has_output(&self) -> bool {
+        self.has_calls() || !self.builder.message().text().is_empty()
+    }
+
     /// Adds U+FFFD for a surrogate whose other half never came.
     fn push_rest(&mut self, index: usize) {
         let rest = self.halves.remove(&index).map_or("", |mut halves| halves.rest());

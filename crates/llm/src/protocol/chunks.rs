@@ -42,6 +42,8 @@ pub(super) struct ChunkDecoder<D> {
     dialect: D,
     finish: Option<Result<StopReason, ModelError>>,
     chunks: usize,
+    /// Whether the server said that the stream is complete.
+    is_done: bool,
 }
 
 impl<D: Dialect> ChunkDecoder<D> {
@@ -53,6 +55,7 @@ impl<D: Dialect> ChunkDecoder<D> {
             dialect,
             finish: None,
             chunks: 0,
+            is_done: false,
         }
     }
 
@@ -62,6 +65,7 @@ impl<D: Dialect> ChunkDecoder<D> {
         }
         let data = event.data.trim();
         if data == "[DONE]" {
+            self.is_done = true;
             return self.end(None);
         }
         match crate::protocol::data(data) {
@@ -76,15 +80,15 @@ impl<D: Dialect> ChunkDecoder<D> {
     }
 
     fn chunk(&mut self, chunk: &Value) {
+        if let Some(usage) = self.dialect.usage(chunk) {
+            self.blocks.message().usage = usage;
+        }
         if let Some((kind, error)) = self.dialect.error(chunk) {
             let text = format!("the provider reported an error: {}", error_words(error, None));
             return self.end(Some(ModelError::new(kind.refined(&text), text)));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["id"]), non_empty(&chunk["model"]));
-        if let Some(usage) = self.dialect.usage(chunk) {
-            self.blocks.message().usage = usage;
-        }
         let choice = choice(chunk);
         // `message` comes from servers that do not stream, or send one complete chunk.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
@@ -105,7 +109,9 @@ impl<D: Dialect> ChunkDecoder<D> {
             (Some(failure), _) => Err(failure),
             (None, Some(finish)) => finish,
             (None, None) if self.chunks == 0 => protocol("the stream ended without any chunk of an answer"),
-            (None, None) if self.dialect.needs_finish_reason() => {
+            (None, None)
+                if self.dialect.needs_finish_reason() && !(self.is_done && self.blocks.has_output()) =>
+            {
                 protocol("the stream ended without finish_reason")
             }
             (None, None) if self.blocks.has_calls() => Ok(StopReason::ToolUse),

@@ -125,6 +125,7 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn streams_give_their_events_in_any_chunking() {
+    let mut splits = 0;
     for Case { protocol, directory, name, input } in cases() {
         let events = decode(&*protocol, &input, |_| usize::MAX / 2);
         let expected = directory.join("expected.txt");
@@ -132,7 +133,7 @@ fn streams_give_their_events_in_any_chunking() {
         for size in 1..=5 {
             assert_eq!(decode(&*protocol, &input, |_| size), events, "{name} in pieces of {size}");
         }
-        for seed in 1..=50_u64 {
+        for seed in 1..=100_u64 {
             let random = |piece: usize| {
                 let mut state = (seed << 32) | (piece as u64 + 1);
                 for _ in 0..3 {
@@ -143,8 +144,10 @@ fn streams_give_their_events_in_any_chunking() {
                 (state % 40) as usize
             };
             assert_eq!(decode(&*protocol, &input, random), events, "{name} with seed {seed}");
+            splits += 1;
         }
     }
+    assert!(splits >= 20_000, "{splits} splits");
 }
 
 #[test]

@@ -45,6 +45,8 @@ impl MessagesDecoder {
         }
         let data = match crate::protocol::data(&event.data) {
             Data::Object(data) => data,
+            // Gateways end every stream like that.
+            _ if event.data.trim() == "[DONE]" => return self.end(None),
             _ if event.event == "error" => return self.fail(ErrorKind::Provider, &event.data),
             Data::Other => return,
             Data::Damaged(why) => return self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
@@ -53,9 +55,19 @@ impl MessagesDecoder {
         let name = non_empty(&data["type"]).unwrap_or(&event.event);
         let index = data["index"].as_u64().unwrap_or_default();
         match name {
+            "message_start" if self.started => {
+                let error = "the stream began a second message before the end of the first";
+                self.end(Some(ModelError::new(ErrorKind::Protocol, error)));
+            }
             "message_start" => {
                 self.started = true;
                 self.head(&data["message"]);
+                // Gateways put what they have already into the start; the blocks stay open.
+                let blocks = data["message"]["content"].as_array();
+                for (index, block) in (0..).zip(blocks.into_iter().flatten()) {
+                    self.begin(index, block);
+                }
+                self.stop_reason(&data["message"]);
             }
             "content_block_start" => self.begin(index, &data["content_block"]),
             "content_block_delta" => self.delta(index, &data["delta"]),

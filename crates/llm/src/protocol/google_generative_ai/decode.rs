@@ -1,10 +1,11 @@
 //! Decoder of the event stream of `streamGenerateContent`.
 //!
 //! Each event is a response with further parts. A part continues the block before it if it has the
-//! same kind; a function call is always complete.
+//! same kind. A function call is complete, unless Vertex AI streams its arguments.
 
 use serde_json::Value;
 
+use super::partial_arguments::PartialArguments;
 use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
@@ -15,8 +16,17 @@ pub(in crate::protocol) struct GenerateDecoder {
     sse: SseDecoder,
     blocks: Blocks,
     open: Option<Open>,
+    /// The call that will continue.
+    call: Option<Call>,
     finish: Option<Result<StopReason, String>>,
     chunks: usize,
+}
+
+struct Call {
+    index: usize,
+    id: String,
+    name: String,
+    arguments: PartialArguments,
 }
 
 #[derive(Clone, Copy)]
@@ -32,6 +42,7 @@ impl GenerateDecoder {
             sse: SseDecoder::default(),
             blocks: Blocks::new(empty),
             open: None,
+            call: None,
             finish: None,
             chunks: 0,
         }
@@ -50,15 +61,15 @@ impl GenerateDecoder {
     }
 
     fn chunk(&mut self, chunk: &Value) {
+        self.usage(&chunk["usageMetadata"]);
         if chunk["error"].is_object() {
             let error = &chunk["error"];
             let kind = ErrorKind::of_code(&error["code"]);
             let text = format!("the provider reported an error: {}", error_words(error, None));
-            return self.blocks.end(Err(ModelError::new(kind.refined(&text), text)));
+            return self.end(Some(ModelError::new(kind.refined(&text), text)));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["responseId"]), non_empty(&chunk["modelVersion"]));
-        self.usage(&chunk["usageMetadata"]);
         if let Some(reason) = non_empty(&chunk["promptFeedback"]["blockReason"]) {
             self.blocks.message().raw_stop_reason = Some(reason.to_owned());
             self.finish = Some(Err(format!("the provider refused the request: {reason}")));
@@ -83,17 +94,7 @@ impl GenerateDecoder {
     fn part(&mut self, part: &Value) {
         let signature = non_empty(&part["thoughtSignature"]);
         if part["functionCall"].is_object() {
-            self.close();
-            let call = &part["functionCall"];
-            let id = non_empty(&call["id"]).unwrap_or_default();
-            let index = self.blocks.begin_call(id, non_empty(&call["name"]).unwrap_or_default());
-            if call["args"].is_object() {
-                self.blocks.push(index, &call["args"].to_string());
-            }
-            if let Some(signature) = signature {
-                self.blocks.sign(index, signature, false);
-            }
-            return self.blocks.end_block(index, None);
+            return self.function_call(&part["functionCall"], signature);
         }
         let Some(text) = part["text"].as_str() else { return };
         let thought = part["thought"].as_bool() == Some(true);
@@ -113,6 +114,42 @@ impl GenerateDecoder {
         self.blocks.push(open.index, text);
         if let Some(signature) = signature {
             self.blocks.sign(open.index, signature, false);
+        }
+    }
+
+    /// Begins a call, or continues the one that announced more.
+    fn function_call(&mut self, piece: &Value, signature: Option<&str>) {
+        let id = non_empty(&piece["id"]).unwrap_or_default();
+        let name = non_empty(&piece["name"]).unwrap_or_default();
+        let is_same = |known: &str, new: &str| new.is_empty() || known == new;
+        if !self.call.as_ref().is_some_and(|call| is_same(&call.id, id) && is_same(&call.name, name)) {
+            self.close();
+            self.end_call();
+            let (index, arguments) = (self.blocks.begin_call(id, name), PartialArguments::default());
+            self.call = Some(Call { index, id: id.to_owned(), name: name.to_owned(), arguments });
+        }
+        let Some(call) = &mut self.call else { return };
+        if let Some(arguments) = piece["args"].as_object() {
+            call.arguments.extend(arguments);
+        }
+        for argument in piece["partialArgs"].as_array().into_iter().flatten() {
+            if call.arguments.push(argument).is_none() {
+                let error = format!("an argument of a call has an unknown place: {}", argument["jsonPath"]);
+                return self.end(Some(ModelError::new(ErrorKind::Protocol, error)));
+            }
+        }
+        if let Some(signature) = signature {
+            self.blocks.sign(call.index, signature, false);
+        }
+        if piece["willContinue"].as_bool() != Some(true) {
+            self.end_call();
+        }
+    }
+
+    fn end_call(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.blocks.push(call.index, &call.arguments.text());
+            self.blocks.end_block(call.index, None);
         }
     }
 
@@ -144,6 +181,7 @@ impl GenerateDecoder {
 
     fn end(&mut self, failure: Option<ModelError>) {
         let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
+        self.end_call();
         let calls = self.blocks.has_calls();
         self.blocks.end(match (failure, self.finish.take()) {
             (Some(failure), _) => Err(failure),

@@ -4,6 +4,7 @@
 
 pub(super) mod decode;
 pub(super) mod encode;
+mod partial_arguments;
 
 use crate::endpoint::{Auth, Endpoint};
 use crate::message::AssistantMessage;

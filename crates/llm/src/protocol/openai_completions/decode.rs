@@ -67,14 +67,16 @@ impl Completions {
 
 impl Dialect for Completions {
     fn error<'a>(&self, chunk: &'a Value) -> Option<(ErrorKind, &'a Value)> {
-        let error = chunk.get("error").filter(|error| !error.is_null())?;
+        // Groq reports why it stopped early beside the usage.
+        let places = [&chunk["error"], &chunk["x_groq"]["error"]];
+        let error = places.into_iter().find(|error| !error.is_null())?;
         // Without a code, the type may have its role.
         let code = if error["code"].is_null() { &error["type"] } else { &error["code"] };
         Some((ErrorKind::of_code(code), error))
     }
 
     fn usage(&self, chunk: &Value) -> Option<Usage> {
-        let places = [&chunk["usage"], &chunk["choices"][0]["usage"]];
+        let places = [&chunk["usage"], &chunk["choices"][0]["usage"], &chunk["x_groq"]["usage"]];
         places.into_iter().find(|usage| usage.is_object()).map(read_usage)
     }
 
