@@ -11,6 +11,7 @@ use strsim::levenshtein;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::PREFERRED;
 use crate::redaction;
 
 /// Maximum length in bytes of values that do not count as secrets.
@@ -95,8 +96,9 @@ pub enum CatalogueError {
     #[error("{file} is invalid: {reason}")]
     File { file: String, reason: String },
     #[error(
-        "unknown provider `{name}`; did you mean one of {known}?\n`pilcrow models list` shows all; \
-         to add one, write [providers.{name}] with base_url into {file}"
+        "unknown provider or model `{name}`; did you mean one of {known}?\n`pilcrow models list` shows all; \
+         to add one, write [providers.{provider}] with base_url into {file}",
+        provider = name.split('/').next().unwrap_or_default()
     )]
     NoProvider { name: String, known: String, file: String },
     #[error(
@@ -307,22 +309,59 @@ impl Catalogue {
             },
         };
         let Some(known) = self.providers.get(&provider) else {
-            let mut names: Vec<&String> = self.providers.keys().collect();
-            // Users name a provider by its models, as `claude` for `anthropic`.
-            let has_model = |name: &String| {
-                let models = self.providers.get(name).into_iter().flat_map(|it| it.models.keys());
-                models.into_iter().any(|model| model.starts_with(&provider))
-            };
-            names.sort_by_key(|name| (!has_model(name), levenshtein(name, &provider)));
-            let names: Vec<String> = names.iter().take(3).map(|name| format!("`{name}`")).collect();
-            let (known, file) = (names.join(", "), file.to_owned());
-            return Err(CatalogueError::NoProvider { name: provider, known, file });
+            let name = model.map_or_else(|| provider.clone(), |model| format!("{provider}/{model}"));
+            if let Some((provider, model)) = self.named_model(&name) {
+                return Ok(ModelName { provider: provider.to_owned(), model: model.to_owned(), level });
+            }
+            let known = self.suggestions(&name).map(|name| format!("`{name}`")).join(", ");
+            return Err(CatalogueError::NoProvider { name, known, file: file.to_owned() });
         };
         let model = model.filter(|model| !model.is_empty()).or_else(|| known.default.clone());
         match model {
             Some(model) => Ok(ModelName { provider, model, level }),
             None => Err(CatalogueError::NoDefault(provider)),
         }
+    }
+
+    /// Finds the model of this id, or the default model of a family such as `claude`.
+    ///
+    /// Of several providers one of [`PREFERRED`] counts, else none.
+    fn named_model(&self, name: &str) -> Option<(&str, &str)> {
+        let is_family = |id: &str| id.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+        let with_id = self.models().filter(|(_, id)| *id == name);
+        let defaults = self
+            .providers
+            .iter()
+            .filter_map(|(provider, it)| Some((provider.as_str(), it.default.as_deref()?)))
+            .filter(|(_, id)| is_family(id));
+        [with_id.collect::<Vec<_>>(), defaults.collect()].into_iter().find_map(|found| {
+            let preferred = PREFERRED.iter().find_map(|name| found.iter().find(|(it, _)| it == name));
+            preferred.or(if let [only] = &found[..] { Some(only) } else { None }).copied()
+        })
+    }
+
+    /// Lists the three nearest names of providers and models.
+    fn suggestions(&self, name: &str) -> [String; 3] {
+        let provider = name.split('/').next().unwrap_or_default();
+        let rank = |known: &str, name: &str, is_preferred: bool| {
+            let contains = known.contains(name);
+            (!contains, contains && !is_preferred, levenshtein(known, name), !is_preferred)
+        };
+        let providers = self.providers.keys().map(|it| (rank(it, provider, true), it.clone()));
+        let models = self.models().map(|(provider, id)| {
+            (rank(id, name, PREFERRED.contains(&provider)), format!("{provider}/{id}"))
+        });
+        let mut names: Vec<_> = providers.chain(models).collect();
+        names.sort_by_key(|(rank, _)| *rank);
+        let mut names = names.into_iter().map(|(_, whole)| whole);
+        std::array::from_fn(|_| names.next().unwrap_or_default())
+    }
+
+    /// All models with their providers.
+    fn models(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.providers
+            .iter()
+            .flat_map(|(provider, it)| it.models.keys().map(move |id| (provider.as_str(), id.as_str())))
     }
 
     /// Returns the properties of a model without a base URL or key.
@@ -363,8 +402,12 @@ impl Catalogue {
             |variable| CatalogueError::NoVariable { provider: model.provider.clone(), variable };
         let mut base_url = entry.base_url.unwrap_or_else(|| provider.base_url.clone());
         for (name, value) in &provider.values {
-            base_url = base_url
-                .replace(&format!("{{{name}}}"), &expand(value, env, &mut secrets).map_err(no_variable)?);
+            let place = format!("{{{name}}}");
+            // The user's own address may need no variable.
+            if base_url.contains(&place) {
+                let value = expand_public(value, env, false, &mut secrets).map_err(no_variable)?;
+                base_url = base_url.replace(&place, &value);
+            }
         }
         if let Some((_, rest)) = base_url.split_once('{')
             && let Some((name, _)) = rest.split_once('}')
@@ -375,23 +418,8 @@ impl Catalogue {
         let mut headers = Vec::new();
         for (name, value) in &provider.headers {
             let is_secret = holds_secret(name, value);
-            let keys = RefCell::new(Vec::new());
-            // Only secrets are registered: names of regions, users or accounts occur in many texts.
-            let read_variable = |variable: &str| {
-                env(variable).inspect(|value| {
-                    if is_secret || policy::is_secret_name(variable) {
-                        policy::learn_secret(value);
-                        keys.borrow_mut().push(value.clone());
-                    }
-                })
-            };
-            let mut read = Vec::new();
-            let value = expand(value, &read_variable, &mut read).map_err(no_variable)?;
+            let value = expand_public(value, env, is_secret, &mut secrets).map_err(no_variable)?;
             headers.push((name.clone(), value));
-            read.retain(|key| {
-                is_secret || keys.borrow().iter().any(|value| ApiKey::new(value).as_ref() == Some(key))
-            });
-            secrets.extend(read);
         }
         let texts =
             provider.texts.iter().filter_map(|(status, text)| Some((status.parse().ok()?, text.clone())));
@@ -559,15 +587,35 @@ fn is_price(price: &Price) -> bool {
     parts.into_iter().chain(above).flatten().all(|price| price.is_finite() && price >= 0.0)
 }
 
-/// Replaces each `${NAME}` by that variable, and adds its value to `secrets`.
+/// Expands a text as [`expand`] does, of which only values of secret variables are secrets.
+///
+/// Names of regions, projects or accounts occur in many texts. If the text `is_secret`, all its values are.
+fn expand_public(
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    is_secret: bool,
+    secrets: &mut Vec<ApiKey>,
+) -> Result<String, String> {
+    let found = RefCell::new(Vec::new());
+    let read_variable = |variable: &str| {
+        env(variable).inspect(|value| {
+            // A value as short as a port number would redact parts of unrelated messages.
+            if value.trim().len() > MAX_PUBLIC && (is_secret || policy::is_secret_name(variable)) {
+                policy::learn_secret(value);
+                found.borrow_mut().extend(ApiKey::new(value));
+            }
+        })
+    };
+    let value = expand(text, &read_variable)?;
+    secrets.append(&mut found.into_inner());
+    Ok(value)
+}
+
+/// Replaces each `${NAME}` by that variable.
 ///
 /// The error names a variable that is not set. `${ONE,OTHER:-DEFAULT}` is the first that is set, else the
 /// default.
-pub(super) fn expand(
-    text: &str,
-    env: &dyn Fn(&str) -> Option<String>,
-    secrets: &mut Vec<ApiKey>,
-) -> Result<String, String> {
+pub(super) fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -580,8 +628,6 @@ pub(super) fn expand(
         let set = names.split(',').find_map(|name| env(name.trim()).filter(|value| !value.is_empty()));
         let value = set.or_else(|| default.map(str::to_owned)).ok_or_else(|| names.replace(',', " or "))?;
         out.push_str(&value);
-        // A value as short as a port number would redact parts of unrelated messages.
-        secrets.extend(ApiKey::new(&value).filter(|_| value.trim().len() > MAX_PUBLIC));
         rest = after;
     }
     out.push_str(rest);
@@ -689,11 +735,84 @@ mod tests {
     #[test]
     fn variables_have_alternatives_and_defaults() {
         let env = |name: &str| (name == "B").then(|| "b".to_owned());
-        let read = |text| expand(text, &env, &mut Vec::new());
+        let read = |text| expand(text, &env);
         assert_eq!(read("x-${A,B}-y").unwrap(), "x-b-y");
         assert_eq!(read("${A:-d}${B:-d}").unwrap(), "db");
         assert_eq!(read("${A,C}").unwrap_err(), "A or C");
         assert_eq!(read("${A").unwrap(), "${A");
+    }
+
+    #[test]
+    fn an_address_needs_only_the_variables_it_names() {
+        let azure = "[providers.azure]\nbase_url = 'https://mine.example.com/openai'";
+        let catalogue = Catalogue::read(Some(azure), "models.toml").unwrap();
+        let model = catalogue.parse_name("azure/gpt-5", "models.toml").unwrap();
+        let (_, endpoint) = catalogue.endpoint(&model, &none).unwrap();
+        assert_eq!(endpoint.base_url, "https://mine.example.com/openai");
+        let built_in = Catalogue::read(None, "models.toml").unwrap();
+        let error = built_in.endpoint(&model, &none).unwrap_err();
+        let variable = "AZURE_OPENAI_RESOURCE_NAME".to_owned();
+        assert_eq!(error, CatalogueError::NoVariable { provider: "azure".to_owned(), variable });
+    }
+
+    #[test]
+    fn names_of_models_find_their_provider() {
+        let catalogue = Catalogue::read(None, "models.toml").unwrap();
+        let found = |name: &str| match catalogue.parse_name(name, "models.toml") {
+            Ok(ModelName { provider, model, level: None }) => format!("{provider}/{model}"),
+            Ok(ModelName { provider, model, level: Some(level) }) => {
+                format!("{provider}/{model} at {}", level.name())
+            }
+            Err(CatalogueError::NoProvider { known, .. }) => format!("? {known}"),
+            Err(error) => format!("? {error}"),
+        };
+        let names = [
+            "claude",
+            "claude:high",
+            "gpt",
+            "gpt-5",
+            "gpt-5.5:low",
+            "gemini",
+            "grok",
+            "devstral",
+            "sonnet",
+            "opus",
+            "haiku",
+            "o3",
+            "claude-sonnet",
+            "gpt-9",
+            "gpt-oss-120b",
+            "kimi",
+            "antropic",
+            "qwen3",
+            "claude/opus",
+            "x-ai/grok-4.7",
+            "nowhere",
+        ];
+        let table: String = names.map(|name| format!("{name:<14} {}\n", found(name))).concat();
+        expect_test::expect![[r#"
+            claude         anthropic/claude-opus-5-5
+            claude:high    anthropic/claude-opus-5-5 at high
+            gpt            openai/gpt-5.5
+            gpt-5          openai/gpt-5
+            gpt-5.5:low    openai/gpt-5.5 at low
+            gemini         google/gemini-3.8-flash
+            grok           xai/grok-4.7
+            devstral       mistral/devstral-latest
+            sonnet         ? `anthropic/claude-sonnet-5`, `anthropic/claude-sonnet-4-5`, `anthropic/claude-sonnet-4-6`
+            opus           ? `anthropic/claude-opus-5`, `anthropic/claude-opus-4-5`, `anthropic/claude-opus-4-6`
+            haiku          ? `anthropic/claude-haiku-4-5`, `anthropic/claude-haiku-5-5`, `anthropic/claude-haiku-4-5-20251001`
+            o3             openai/o3
+            claude-sonnet  ? `anthropic/claude-sonnet-5`, `anthropic/claude-sonnet-4-5`, `anthropic/claude-sonnet-4-6`
+            gpt-9          ? `openai/gpt-4`, `openai/gpt-5`, `azure/gpt-4`
+            gpt-oss-120b   cerebras/gpt-oss-120b
+            kimi           ? `kimi-coding`, `moonshotai/kimi-k3`, `moonshotai-cn/kimi-k3`
+            antropic       ? `anthropic`, `ant-ling`, `azure`
+            qwen3          ? `opencode/qwen3.8-max`, `opencode-go/qwen3.8-max`, `qwen-token-plan/qwen3.7-max`
+            claude/opus    ? `anthropic/claude-opus-5`, `cloudflare-ai-gateway/claude-opus-5`, `opencode/claude-opus-5`
+            x-ai/grok-4.7  openrouter/x-ai/grok-4.7
+            nowhere        ? `azure`, `google`, `together`
+        "#]].assert_eq(&table);
     }
 
     #[test]
@@ -725,7 +844,7 @@ mod tests {
         for open in ["moon-west-1-of-a-header", "team-of-a-header", "user-of-a-header"] {
             assert!(redacted.contains(open), "{redacted}");
         }
-        assert_eq!(endpoint.secrets.len(), 3, "the region in the URL counts too");
+        assert_eq!(endpoint.secrets.len(), 2);
     }
 
     #[test]
@@ -870,7 +989,7 @@ mod tests {
         assert_eq!(parse("local"), Err(CatalogueError::NoDefault("local".to_owned())));
         let error = parse("loca/x").unwrap_err().to_string();
         expect_test::expect![[r#"
-            unknown provider `loca`; did you mean one of `local`, `meta`, `groq`?
+            unknown provider or model `loca/x`; did you mean one of `local`, `meta`, `groq`?
             `pilcrow models list` shows all; to add one, write [providers.loca] with base_url into f"#]]
         .assert_eq(&error);
     }

@@ -140,7 +140,7 @@ pub fn unset(settings: &[Secret]) -> Option<String> {
 /// The error names a variable that is not set.
 fn expand(text: &str) -> Result<Option<ApiKey>, String> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    catalogue::expand(text, &env, &mut Vec::new()).map(|key| {
+    catalogue::expand(text, &env).map(|key| {
         // The name of the variable may not look like that of a secret.
         policy::learn_secret(&key);
         ApiKey::new(&key)
