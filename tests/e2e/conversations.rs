@@ -98,10 +98,10 @@ fn a_resumed_conversation_keeps_its_model() {
     "#]],
     );
     let changes = |id: &str| entries(&sandbox, id).iter().filter(|it| it["type"] == "model_change").count();
-    assert_eq!(changes(&id), 0);
+    assert_eq!(changes(&id), 1, "before the first request");
     let other = script(&sandbox, "two.jsonl", &[json!({"text": "By another."})]);
     sandbox.run(&["sessions", "resume", &id, "and now", "--model", &other]).expect(0);
-    assert_eq!(changes(&id), 1);
+    assert_eq!(changes(&id), 2);
     let ran = sandbox.run(&["sessions", "resume", &id, "again"]).expect(0);
     check_output(
         &ran.stdout,

@@ -87,9 +87,11 @@ pub(crate) async fn compact(
     cx.emit(Event::CompactionStart { reason: reason.to_owned(), tokens }).await;
     let kept = messages.len() - at;
     let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
-    let text = match by_model(cx, &messages[..at], wishes, limits).await {
+    // No model receives failed responses, such as a refusal of the planner.
+    let removed = llm::transcript::repair(&messages[..at]);
+    let text = match by_model(cx, &removed, wishes, limits).await {
         Ok(text) => summary::bounded(&text, most),
-        Err(None) => summary::extract_within(&messages[..at], most),
+        Err(None) => summary::extract_within(&removed, most),
         Err(Some(_)) if cx.cancel.is_cancelled() => {
             let error = Some("cancelled".to_owned());
             cx.emit(Event::CompactionEnd { summary: None, kept: messages.len(), error }).await;
@@ -98,7 +100,7 @@ pub(crate) async fn compact(
         Err(Some(why)) => {
             let text = format!("the model could not summarize ({why}); using an extract");
             cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
-            summary::extract_within(&messages[..at], most)
+            summary::extract_within(&removed, most)
         }
     };
     let summary = summary_message(&text);
@@ -112,6 +114,7 @@ pub(crate) async fn compact(
 /// A summary of an abandoned branch, by model or extract; `None` if cancelled.
 pub(crate) async fn of_branch(cx: &RunCx, messages: &[Message], wishes: &str) -> Option<String> {
     let limits = cx.compaction_limits();
+    let messages = &llm::transcript::repair(messages);
     let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
     match by_model(cx, messages, wishes, limits).await {
         Ok(text) => Some(summary::bounded(&text, most)),

@@ -120,7 +120,7 @@ impl RunCx {
         let current = self.current();
         let info = current.model.info();
         let model = (&info.provider, &info.id);
-        if recorded.model.as_ref().is_some_and(|(provider, id)| (provider, id) != model) {
+        if recorded.model.as_ref().is_none_or(|(provider, id)| (provider, id) != model) {
             file.append_model_change(model.0, model.1)?;
         }
         if recorded.thinking_level != current.thinking_level {

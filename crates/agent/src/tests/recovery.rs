@@ -237,6 +237,18 @@ async fn the_context_is_compacted_before_it_is_too_large() {
 }
 
 #[tokio::test]
+async fn a_summary_omits_failed_answers() {
+    let refused = json!({"text": "I refuse", "error": "unknown request", "error_kind": "provider"});
+    let summarized =
+        json!({"expect": {"last_contains": ["[User]: one"], "last_lacks": ["refuse"]}, "text": "done"});
+    let running = setup(&[refused, text("2"), text("3"), summarized, text("4")]).limits(keeping(100)).start();
+    for word in ["one", "two", "three", "four"] {
+        running.prompt(&long(word)).await;
+    }
+    assert_eq!(running.model.unused(), 0, "{:?}", running.shown());
+}
+
+#[tokio::test]
 async fn the_summarizer_compacts_and_the_own_model_replaces_it() {
     let of = |name: &str, script: &[Value]| {
         let script: String = script.iter().map(|line| format!("{line}\n")).collect();

@@ -84,7 +84,6 @@ async fn settings_of_a_resumed_session_are_recorded() {
     let has = |level| (Some(("script".to_owned(), "one".to_owned())), level);
     let loaded = store.load(begun.id()).unwrap();
     assert_eq!(loaded.last_settings(), has(Some(llm::ThinkingLevel::High)), "{}", loaded.text());
-    // The same model is known by its answer, another one by an entry.
     let other =
         || Session::builder(model("two", &[text("by two")]), Registry::default()).store(store.clone());
     let again = Session::builder(model("one", &[text("again by one")]), Registry::default());
@@ -96,12 +95,12 @@ async fn settings_of_a_resumed_session_are_recorded() {
         kinds.filter(|kind| kind.ends_with("_change")).collect()
     };
     let loaded = store.load(begun.id()).unwrap();
-    assert_eq!(changes(&loaded), ["thinking_level_change"]);
+    assert_eq!(changes(&loaded), ["model_change", "thinking_level_change"]);
     let session = other().thinking_level(llm::ThinkingLevel::Low).resume(loaded).build();
     assert_eq!(session.prompt("c").await.final_text, "by two");
     session.close(DEADLINE).await;
     let loaded = store.load(begun.id()).unwrap();
-    assert_eq!(changes(&loaded)[1..], ["model_change", "thinking_level_change"]);
+    assert_eq!(changes(&loaded)[2..], ["model_change", "thinking_level_change"]);
     let (model, level) = loaded.last_settings();
     assert_eq!((model.unwrap().1.as_str(), level), ("two", Some(llm::ThinkingLevel::Low)));
 }

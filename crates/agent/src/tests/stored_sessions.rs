@@ -240,7 +240,25 @@ async fn two_prompts(kept: &TestStore) -> (String, Vec<String>) {
     session.prompt("second").await;
     assert!(session.close(DEADLINE).await);
     let loaded = kept.store.load(session.id()).unwrap();
-    (session.id().to_owned(), loaded.entries.iter().map(|entry| entry.id.clone()).collect())
+    let messages = loaded.entries.iter().filter(|entry| entry.kind == "message");
+    (session.id().to_owned(), messages.map(|entry| entry.id.clone()).collect())
+}
+
+#[tokio::test]
+async fn the_model_is_recorded_before_its_first_request() {
+    let kept = test_store();
+    let session = kept.session(&[json!({"wait_for_cancel": true})], None);
+    let killed = async {
+        session.state().wait_for(|it| it.streaming).await.unwrap();
+        let loaded = kept.store.load(session.id()).unwrap();
+        session.abort();
+        loaded
+    };
+    let (_, loaded) = tokio::join!(session.prompt("go"), killed);
+    let (provider, model) = loaded.last_settings().0.unwrap();
+    let info = &session.state().borrow().model.clone();
+    assert_eq!((provider.as_str(), &model), ("script", info));
+    assert_eq!(said(&loaded), ["go"]);
 }
 
 #[tokio::test]
