@@ -69,6 +69,10 @@ enum Command {
     Detach {
         id: u64,
     },
+    /// Waits for the delivery of what was sent before.
+    Flush {
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// Start position of a sink that was attached later.
@@ -163,6 +167,15 @@ impl Emitter {
             .send(Command::Event { event: Box::new(event), messages: None, delivered: None })
             .await
             .ok();
+    }
+
+    /// Waits until every sink has taken the events sent before.
+    pub(crate) async fn flush(&self) {
+        let (done, on_done) = oneshot::channel();
+        if self.queue.send(Command::Flush { done }).await.is_ok() {
+            // `Err` means that the task ended with the runtime.
+            on_done.await.ok();
+        }
     }
 
     pub(crate) fn downgrade(&self) -> WeakEmitter {
@@ -296,6 +309,8 @@ impl Delivery {
                 Command::Run { cancel } => self.run(cancel).await,
                 Command::Attach { sink, since, reply } => self.attach(sink, since, reply).await,
                 Command::Detach { id } => self.sinks.retain(|(it, _)| *it != id),
+                // `Err` means that the caller has stopped waiting.
+                Command::Flush { done } => drop(done.send(())),
             }
         }
     }

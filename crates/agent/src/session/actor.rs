@@ -64,6 +64,8 @@ pub(crate) struct Actor {
     pub warnings: Vec<String>,
     /// Whether the last operation was cancelled, while `agent_settled` is due.
     pub unsettled: Option<bool>,
+    /// Whether `agent_settled` waits for the close.
+    pub settles_on_close: bool,
     pub current: Arc<Mutex<Option<CancellationToken>>>,
     pub disconnected: CancellationToken,
     pub end: CancellationToken,
@@ -115,6 +117,7 @@ impl Actor {
                 Operation::Close { reply } => {
                     incoming.close();
                     self.emit_settled().await;
+                    self.events.flush().await;
                     // This releases the file's lock, so that another process can continue the session.
                     self.transcript = Transcript::new(Vec::new(), None);
                     reply.send(()).ok();
@@ -129,7 +132,7 @@ impl Actor {
     ///
     /// Queued messages wait for the next run.
     async fn settle(&mut self, incoming: &mpsc::UnboundedReceiver<Operation>) {
-        if incoming.is_empty() {
+        if incoming.is_empty() && !self.settles_on_close {
             self.emit_settled().await;
         }
     }

@@ -56,6 +56,7 @@ pub struct SessionBuilder {
     reload_source: Option<Arc<dyn ReloadSource>>,
     commits: Option<broadcast::Receiver<Arc<Commit>>>,
     disconnected: CancellationToken,
+    settles_on_close: bool,
 }
 
 impl SessionBuilder {
@@ -85,6 +86,7 @@ impl SessionBuilder {
             reload_source: None,
             commits: None,
             disconnected: CancellationToken::new(),
+            settles_on_close: false,
         }
     }
 
@@ -208,6 +210,13 @@ impl SessionBuilder {
         SessionBuilder { disconnected, ..self }
     }
 
+    /// Sets whether `agent_settled` is the last event, sent by [`Session::close`].
+    ///
+    /// Else it is sent whenever the session is idle, and reports may follow.
+    pub fn settles_on_close(self, settles_on_close: bool) -> Self {
+        SessionBuilder { settles_on_close, ..self }
+    }
+
     /// Starts the session's task in the current tokio runtime.
     ///
     /// Writes nothing yet: the file begins with the first message.
@@ -295,6 +304,7 @@ impl SessionBuilder {
             recorded: Some(recorded),
             warnings,
             unsettled: None,
+            settles_on_close: self.settles_on_close,
             current: running.clone(),
             disconnected: disconnected.clone(),
             end: end.clone(),

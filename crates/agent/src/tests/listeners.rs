@@ -261,3 +261,31 @@ async fn events_of_deltas_are_as_many_as_the_model_sent() {
         .filter(|it| matches!(&it.event, Event::MessageUpdate { update: StreamEvent::TextDelta { .. }, .. }));
     assert_eq!(deltas.count(), 8);
 }
+
+/// Takes 300 ms for each event.
+struct Sluggish(Arc<Recorder>);
+
+impl EventSink for Sluggish {
+    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            self.0.deliver(envelope).await;
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_session_has_delivered_settled_as_its_last_event() {
+    let events = Arc::new(Recorder::default());
+    let model = Arc::new(ScriptModel::parse("m", &text("ok").to_string()).unwrap());
+    let session = Session::builder(model, Registry::default())
+        .sink(Arc::new(Sluggish(events.clone())))
+        .settles_on_close(true)
+        .build();
+    session.prompt("go").await;
+    let (level, text) = ("info".to_owned(), "after the run".to_owned());
+    session.report(Event::Notice { level, text }).await;
+    assert!(session.close(DEADLINE).await);
+    let shown = events.shown();
+    assert_eq!(shown[shown.len() - 3..], ["agent_end NoToolCalls", "notice", "settled aborted=false"]);
+}

@@ -130,16 +130,16 @@ pub struct Retry {
     /// Number of times that a failed request to a model is repeated.
     #[schemars(extend("default" = 5))]
     pub count: Integer<0, 100>,
-    /// Wait before the first retry, doubled for each further one and shortened by up to
-    /// a quarter at random.
+    /// Wait before the first retry, doubled for each further one, and shortened by up
+    /// to a quarter at random.
     #[schemars(extend("default" = "1s"))]
     pub delay: Time<3_600>,
     /// Longest wait before a retry. A request for which the provider asks for a longer
     /// one fails at once.
     #[schemars(extend("default" = "60s"))]
     pub max_delay: Time<86_400>,
-    /// Silence of a model after which its answer is requested again; if unset, 120 s, or
-    /// 300 s for a model that thinks.
+    /// Silence of a model after which its answer is requested again. If unset, it is
+    /// 120 s, or 300 s for a model that thinks.
     #[schemars(with = "Time<86_400>")]
     pub idle: Option<Time<86_400>>,
     #[serde(default)]

@@ -325,7 +325,7 @@ impl Catalogue {
 
     /// Finds the model of this id, or the default model of a family such as `claude`.
     ///
-    /// Of several providers one of [`PREFERRED`] counts, else none.
+    /// One of [`PREFERRED`] precedes other providers, of which only a single one counts.
     fn named_model(&self, name: &str) -> Option<(&str, &str)> {
         let is_family = |id: &str| id.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
         let with_id = self.models().filter(|(_, id)| *id == name);
@@ -587,7 +587,7 @@ fn is_price(price: &Price) -> bool {
     parts.into_iter().chain(above).flatten().all(|price| price.is_finite() && price >= 0.0)
 }
 
-/// Expands a text as [`expand`] does, of which only values of secret variables are secrets.
+/// Expands a text; only values of secret variables are secrets.
 ///
 /// Names of regions, projects or accounts occur in many texts. If the text `is_secret`, all its values are.
 fn expand_public(

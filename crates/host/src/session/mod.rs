@@ -124,6 +124,7 @@ pub struct HostedSession {
     prompts: Vec<String>,
     notes: Vec<String>,
     unsaved: UnsavedFiles,
+    cancel: CancellationToken,
 }
 
 impl HostedSession {
@@ -149,7 +150,7 @@ impl HostedSession {
             }
             outcome = self.prompt(prompt, stop).await;
         }
-        drop(forwarder);
+        forwarder.stop().await;
         if was_stopped(outcome.reason) {
             self.scope.context.debug.stop(&outcome.run, deadlines::STOPPED_PROGRAMS).await;
         }
@@ -186,9 +187,19 @@ impl HostedSession {
         self.session.report(Event::Notice { level: "info".to_owned(), text }).await;
     }
 
-    /// Closes the session, with its last entries written.
+    /// Closes the session, with its last entries written and its last events delivered.
+    ///
+    /// A stopped session waits for a slow sink for a short time only.
     pub async fn close(self) {
-        self.session.close(deadlines::SESSION_CLOSE).await;
+        let stopped = async {
+            self.cancel.cancelled().await;
+            tokio::time::sleep(deadlines::SESSION_CLOSE).await;
+        };
+        tokio::select! {
+            // Both may be dropped: the session ends without its handle.
+            _ = self.session.close(Duration::MAX) => {}
+            () = stopped => tracing::warn!("a stopped session did not end in time"),
+        }
         self.scope.notify_project_servers().await;
     }
 }
@@ -237,6 +248,7 @@ pub(crate) async fn open(
         .searches_tools(config.values.tools.discovery.0)
         .queues(config.values.run.steering.0, config.values.run.queue.0)
         .limits(config_source::limits(&config))
+        .settles_on_close(true)
         .commits(scope.project.workspace.subscribe())
         .disconnected(stop.gone.clone())
         .reload_source(source);
@@ -256,7 +268,8 @@ pub(crate) async fn open(
         scope.context.debug.return_control().await;
     }
     let unsaved = UnsavedFiles::watch(&scope.project.workspace);
-    Ok(HostedSession { session, scope: scope.clone(), prompts, notes, unsaved })
+    let cancel = stop.cancel.clone();
+    Ok(HostedSession { session, scope: scope.clone(), prompts, notes, unsaved, cancel })
 }
 
 /// The contents of the files for a request.

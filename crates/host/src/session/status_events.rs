@@ -13,15 +13,17 @@ use dap_client::State;
 use lsp_client::{ServerPool, ServerState};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::TryRecvError;
+use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tools::ToolContext;
 
 /// Pause between two polls of the servers.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Forwards status changes to a session until it is dropped.
+/// Forwards status changes to a session until it is stopped or dropped.
 pub(super) struct StatusForwarder {
-    _end: DropGuard,
+    end: DropGuard,
+    task: JoinHandle<()>,
 }
 
 /// State and detail of each server, by name and root.
@@ -32,15 +34,22 @@ impl StatusForwarder {
     pub fn start(session: &Session, context: &Arc<ToolContext>) -> Self {
         let end = CancellationToken::new();
         let (session, context, ended) = (session.clone(), Arc::clone(context), end.clone());
-        // The task ends with the guard; nothing waits for it.
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             tokio::select! {
                 // Unreported changes are not lost: surfaces can ask for the state.
                 () = ended.cancelled() => {}
                 () = watch(&session, &context) => {}
             }
         });
-        Self { _end: end.drop_guard() }
+        Self { end: end.drop_guard(), task }
+    }
+
+    /// Stops; no report follows.
+    pub async fn stop(self) {
+        drop(self.end);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the forwarder of status events failed");
+        }
     }
 }
 

@@ -230,7 +230,7 @@ impl Blocks {
     }
 
     /// Whether there is any text or tool call.
-    pub fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         self.has_calls() || !self.builder.message().text().is_empty()
     }
 

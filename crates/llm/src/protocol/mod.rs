@@ -143,7 +143,9 @@ pub trait Decoder: Send {
     /// Whether the final event was returned.
     fn ended(&self) -> bool;
 
-    /// Whether the stream itself has the event `start`; else the answer's headers are the start.
+    /// Whether the stream itself has the event `start`.
+    ///
+    /// Else the answer's headers are the start.
     fn starts_itself(&self) -> bool {
         false
     }
