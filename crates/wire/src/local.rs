@@ -6,6 +6,7 @@
 //! through their directory on Linux and refused elsewhere. Systems without Unix sockets are not
 //! supported yet; named pipes would fit behind the same functions.
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
@@ -254,17 +255,33 @@ fn checked(stream: UnixStream, path: &Path) -> Result<Stream, LocalError> {
     Err(LocalError::Foreign { path: path.to_owned(), found, own })
 }
 
-/// Removes the sockets of a directory whose names begin with `prefix`. Blocks.
+/// Removes a directory's unused sockets whose names begin with `prefix`.
 ///
-/// Leaves other files.
+/// Blocks. Leaves other files. A socket is used while a process of this user has it open; on Linux only.
 pub fn remove_sockets(directory: &Path, prefix: &str) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let named = entries.filter(|it| it.file_name().to_string_lossy().starts_with(prefix));
-    for path in named.map(|it| it.path()).filter(|it| node(it).is_some()) {
-        if let Err(error) = remove(&path) {
+    let sockets: Vec<PathBuf> = named.map(|it| it.path()).filter(|it| node(it).is_some()).collect();
+    let used = if sockets.is_empty() { HashSet::new() } else { used_sockets() };
+    for path in sockets.iter().filter(|path| !used.contains(*path)) {
+        if let Err(error) = remove(path) {
             tracing::debug!(path = %path.display(), %error, "cannot remove a socket");
         }
     }
+}
+
+/// The paths of open sockets in all network namespaces of this user's processes.
+fn used_sockets() -> HashSet<PathBuf> {
+    let (mut namespaces, mut used) = (HashSet::new(), HashSet::new());
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|it| it.path()) {
+        let Ok(namespace) = std::fs::read_link(process.join("ns/net")) else { continue };
+        if namespaces.insert(namespace) {
+            let table = std::fs::read_to_string(process.join("net/unix")).unwrap_or_default();
+            let paths = table.lines().filter_map(|line| line.split_once(" /"));
+            used.extend(paths.map(|(_, path)| PathBuf::from(format!("/{path}"))));
+        }
+    }
+    used
 }
 
 /// The socket at `path`; `None` if there is none.
