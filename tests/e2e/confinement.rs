@@ -380,7 +380,7 @@ fn commands_reach_servers_of_earlier_commands() {
     assert_eq!(answer.ok(), "served\nexit status 0");
 }
 
-/// Starts a program where bubblewrap is not installed.
+/// Runs a program where bubblewrap is not installed.
 const WITHOUT_BWRAP: [&str; 8] =
     ["bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/bwrap", "--"];
 
@@ -525,6 +525,62 @@ fn builds_of_tests_run_in_the_sandbox() {
             (Some(true), false),
             "{answer:#}"
         );
+    }
+}
+
+/// Each debugged program tries to leave its sandbox.
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn debugged_programs_run_in_the_sandbox() {
+    let port = echo_first_lines();
+    let tries = format!(
+        "exec 2>&1\n: >~/written\n: >inside\ncat ~/.ssh/id_ed25519\n\
+         : </dev/tcp/127.0.0.2/{port} && echo reached\ncurl -s http://127.0.0.2:{port}\necho tried\n"
+    );
+    let python = "import subprocess\nprint(subprocess.getoutput('bash tries.sh'))\nprint('done')\n";
+    let javascript = "const { execSync } = require('child_process');\nconst output = execSync('bash tries.sh');\nconsole.log(output + '');\n";
+    let c = "#include <stdlib.h>\nint main(void) {\n  return system(\"bash tries.sh\");\n}\n";
+    let go = "package main\n\nimport (\n\t\"fmt\"\n\t\"os/exec\"\n)\n\nfunc main() {\n\toutput, _ := exec.Command(\"bash\", \"tries.sh\").Output()\n\tfmt.Println(string(output))\n}\n";
+    let files = [("a.py", python), ("a.js", javascript), ("a.c", c), ("a.go", go), ("tries.sh", &tries)];
+    for (adapter, program, file, line) in [
+        ("debugpy", "a.py", "a.py", 3),
+        ("js-debug", "a.js", "a.js", 3),
+        ("lldb-dap", "a", "a.c", 3),
+        ("codelldb", "a", "a.c", 3),
+        ("gdb", "a", "a.c", 3),
+        ("delve", "a.go", "a.go", 9),
+        ("bash-dap", "tries.sh", "tries.sh", 7),
+    ] {
+        for without_bwrap in [false, true] {
+            let mut sandbox = Sandbox::with(&files);
+            let home = home_with_key(&mut sandbox);
+            let mut compiler = std::process::Command::new("cc");
+            compiler.current_dir(sandbox.project()).args(["-g", "-o", "a", "a.c"]);
+            assert!(compiler.status().unwrap().success());
+            let mut batch = match without_bwrap {
+                true => Batch::start_under(&sandbox, &WITHOUT_BWRAP),
+                false => Batch::start(&sandbox),
+            };
+            let launch = json!({ "action": "launch", "program": program, "adapter": adapter,
+                "breakpoints": [{ "file": file, "line": line }] });
+            let stopped = batch.call("debug", &launch).value["details"].clone();
+            assert_eq!(stopped["reason"], "breakpoint", "{adapter}: {stopped:#}");
+            let ended = batch.call("debug", &json!({ "action": "continue" })).value["details"].clone();
+            assert_eq!(ended["state"], "terminated", "{adapter}: {ended:#}");
+            let output = [&stopped, &ended].map(|it| it["output"].as_str().unwrap_or_default()).concat();
+            let has = ["tried", "secret", "reached", "GET "].map(|text| output.contains(text));
+            assert_eq!(has, [true, false, false, false], "{adapter}: {output}");
+            let written = [home.path().join("written"), sandbox.project().join("inside")];
+            assert_eq!(written.map(|path| path.exists()), [false, true], "{adapter}");
+            let denied =
+                [&stopped, &ended].map(|it| it["denied"].as_array().cloned().unwrap_or_default()).concat();
+            let mut denied: Vec<&str> =
+                denied.iter().filter_map(|it| it.as_str()?.split(' ').next()).collect();
+            denied.sort_unstable();
+            assert_eq!(denied, ["connect", "read", "write"], "{adapter}: {output}");
+            assert!(batch.end().0.success());
+            sandbox.mark().none_left(DEADLINE);
+        }
     }
 }
 

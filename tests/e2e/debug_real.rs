@@ -444,16 +444,17 @@ fn js_debug_shows_all_output_and_the_exit() {
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn js_debug_leaves_no_socket() {
-    let sandbox = Sandbox::with(&[("a.js", JAVASCRIPT)]);
+    let mut sandbox = Sandbox::with(&[("a.js", JAVASCRIPT)]);
+    let temporary = sandbox.beside("temporary");
+    std::fs::create_dir(&temporary).expect("a directory");
+    sandbox.variables.insert("TMPDIR".to_owned(), temporary.display().to_string());
     let mut batch = Batch::start(&sandbox);
     let launch = json!({"action": "launch", "program": "a.js", "breakpoints": [{"file": "a.js", "line": 2}]});
     says(&mut batch, &launch, &["stopped: breakpoint"]);
-    let beginnings: Vec<String> =
-        sandbox.mark().living().iter().map(|it| format!("node-cdp.{}-", it.pid)).collect();
     let sockets = || {
-        let files = std::fs::read_dir(std::env::temp_dir()).expect("a directory").flatten();
+        let files = std::fs::read_dir(&temporary).expect("a directory").flatten();
         let names = files.map(|it| it.file_name().to_string_lossy().into_owned());
-        names.filter(|name| beginnings.iter().any(|it| name.starts_with(it.as_str()))).count()
+        names.filter(|name| name.starts_with("node-cdp.")).count()
     };
     assert_ne!(sockets(), 0, "the adapter uses no socket here");
     says(&mut batch, &action("terminate"), &["ended"]);

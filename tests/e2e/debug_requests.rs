@@ -202,6 +202,20 @@ fn an_attached_program_is_ended_if_the_adapter_can() {
     }
 }
 
+#[test]
+fn attaching_is_refused_where_a_sandbox_is_required() {
+    let mut sandbox = able(&json!({}), &json!({}));
+    sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "required".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    let attach = json!({"action": "attach", "adapter": "scripted", "pid": 1});
+    let refused = batch.call("debug", &attach).fails("denied");
+    expect_test::expect![[
+        r#"debug: attach to process 1 would run outside the sandbox, and `exec.sandbox` is "required""#
+    ]]
+    .assert_eq(&refused);
+    batch.end();
+}
+
 /// Attaches to a program that existed before and belongs to the user.
 #[test]
 fn an_attached_program_survives_a_denied_termination() {
@@ -221,7 +235,7 @@ fn an_attached_program_survives_a_denied_termination() {
     std::fs::write(&script, lines.map(|line| format!("{line}\n")).concat()).expect("the model");
     sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
     let mut terminal = Terminal::start(&mut sandbox.command(&["run", "end it"]));
-    terminal.waits_for("In the debugged program: attach to process 1?", LONG);
+    terminal.waits_for("In the debugged program: attach to process 1, outside the sandbox?", LONG);
     terminal.types("y\n");
     terminal.waits_for("In the debugged program: end what it was attached to, ", LONG);
     // The session ends no program before the question.

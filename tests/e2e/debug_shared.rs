@@ -215,7 +215,10 @@ fn a_gdb_session_is_shared_with_a_client() {
 ///
 /// A user's `DebugClient` has joined.
 fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, JoinedClient) {
-    let sandbox = stopping();
+    client_in(stopping(), command, steps)
+}
+
+fn client_in(sandbox: Sandbox, command: &str, steps: Value) -> (Sandbox, Batch, JoinedClient) {
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let mut script = stops(&path.to_string_lossy());
     script["commands"][command] = json!([steps]);
@@ -269,13 +272,28 @@ fn a_client_survives_malformed_messages() {
     assert!(batch.end().0.success());
 }
 
-/// Asks an editor with a terminal to run a program in it.
+/// Asks an editor with a terminal to run a program in it, but none of a sandbox.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_is_asked_for_its_terminal() {
     let asks = json!([{"request": {"seq": 70, "command": "runInTerminal",
-        "arguments": {"args": ["x"], "cwd": "/"}}}, {"wait_for": {"command": "response", "count": 1}}, {"body": {}}]);
+        "arguments": {"args": ["true"], "cwd": "/"}}},
+        {"wait_for": {"command": "response", "count": 1}}, {"body": {}}]);
     let (sandbox, mut batch, mut client) = client_at("x/ask", asks);
+    client.ask("x/ask", json!({}));
+    let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    let answer = record.lines().map(|line| serde_json::from_str::<Value>(line).expect("a message"));
+    let answer = answer.into_iter().find(|it| it["type"] == "response").expect("an answer");
+    assert!(answer["success"] == true && answer["body"]["processId"] != 42, "{answer}");
+    client.end();
+    batch.call("debug", &json!({"action": "terminate"})).ok();
+    assert!(batch.end().0.success());
+
+    let asks = json!([{"request": {"seq": 70, "command": "runInTerminal",
+        "arguments": {"args": ["x"], "cwd": "/"}}}, {"wait_for": {"command": "response", "count": 1}}, {"body": {}}]);
+    let mut sandbox = stopping();
+    sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "off".to_owned());
+    let (sandbox, mut batch, mut client) = client_in(sandbox, "x/ask", asks);
     client.ask("x/ask", json!({}));
     assert_eq!(client.event("request runInTerminal"), json!({"args": ["x"], "cwd": "/"}));
     let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -52,9 +52,19 @@ impl Batch {
         Batch::spawn(sandbox, &["tool", "--batch", "--json", "-C"], &sandbox.project())
     }
 
+    /// Starts a batch in the sandbox's project as an argument of another program.
+    pub fn start_under(sandbox: &Sandbox, words: &[&str]) -> Batch {
+        let command = sandbox.command_under(words, &["tool", "--batch", "--yes", "--json"]);
+        Batch::of(command)
+    }
+
     fn spawn(sandbox: &Sandbox, args: &[&str], project: &Path) -> Batch {
         let mut command = sandbox.command_anywhere(args);
         command.arg(project);
+        Batch::of(command)
+    }
+
+    fn of(mut command: Command) -> Batch {
         let mut child = command.stdin(Stdio::piped()).spawn().expect("pilcrow starts");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
         // A call is answered before the next is sent, so at most one line waits here.

@@ -171,6 +171,12 @@ impl Sandbox {
     /// Runs `pilcrow` to its end under another program, which these words start.
     #[track_caller]
     pub fn run_under(&self, words: &[&str], args: &[&str]) -> Ran {
+        let mut command = self.command_under(words, args);
+        finish(command.spawn().expect("the program starts"), DEADLINE)
+    }
+
+    /// A command in the project as an argument of the program `words[0]`.
+    pub(crate) fn command_under(&self, words: &[&str], args: &[&str]) -> Command {
         let inner = self.command(args);
         let mut command = Command::new(words[0]);
         self.prepare(&mut command);
@@ -178,7 +184,7 @@ impl Sandbox {
             command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         }
         command.args(&words[1..]).arg(inner.get_program()).args(inner.get_args());
-        finish(command.spawn().expect("the program starts"), DEADLINE)
+        command
     }
 
     /// A command without `-C`, for calls that concern no project.
@@ -222,6 +228,7 @@ impl Sandbox {
             "hidden": hidden,
             "readable": [],
             "network": network,
+            "unix_sockets": false,
             "required": false,
         })
     }

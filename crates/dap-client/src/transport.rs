@@ -6,7 +6,7 @@
 //! Invariants: a wait ends when the deadline passes or the adapter ends; the returned or dropped
 //! [`Process`] owns everything that was started.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use paths::StateDir;
 use policy::SpawnGrant;
 use process::deadlines;
-use process::{Process, Processes};
+use process::{HostGate, Process, Processes, SandboxSockets};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -47,19 +47,56 @@ pub(crate) struct Connection {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Address {
-    Port(SocketAddr),
+    Port(u16),
     /// The socket file is removed with the last holder.
     Socket(Arc<local::Reserved>),
+}
+
+/// The loopback network of an adapter: the machine's, or that of the sandbox.
+pub(crate) struct Loopback(Option<SandboxSockets>);
+
+impl Loopback {
+    /// The network of programs that run under `grant`.
+    pub(crate) async fn of(processes: &Processes, grant: &SpawnGrant) -> std::io::Result<Self> {
+        Ok(Self(match processes.has_sandbox_network(grant).await {
+            true => Some(processes.sandbox_sockets().await?),
+            false => None,
+        }))
+    }
+
+    /// Listens on a free port; must be called once.
+    async fn listen(&mut self) -> std::io::Result<TcpListener> {
+        match &mut self.0 {
+            Some(sockets) => {
+                sockets.listener.take().ok_or_else(|| std::io::Error::other("its port is in use"))
+            }
+            None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
+        }
+    }
+
+    async fn connect(&self, port: u16) -> std::io::Result<TcpStream> {
+        match &self.0 {
+            Some(sockets) => sockets.connect(port).await,
+            None => TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await,
+        }
+    }
 }
 
 /// Opens another connection to an adapter that already serves a session.
 pub(crate) async fn reconnect(
     adapter: &str,
     address: &Address,
+    processes: &Processes,
+    grant: &SpawnGrant,
     deadline: Instant,
 ) -> Result<Connection, DapError> {
     match address {
-        Address::Port(address) => connect_to(adapter, "127.0.0.1", address.port(), deadline).await,
+        Address::Port(port) => {
+            let failed = |error| DapError::Crashed { adapter: adapter.to_owned(), why: no_port(&error) };
+            let network = Loopback::of(processes, grant).await.map_err(failed)?;
+            let connect = || network.connect(*port);
+            connect_in_time(adapter, || format!("127.0.0.1:{port}"), connect, deadline).await
+        }
         Address::Socket(name) => {
             let why = "it did not accept another connection in time";
             let late = || DapError::Late { adapter: adapter.to_owned(), why: why.to_owned() };
@@ -78,11 +115,21 @@ pub(crate) async fn connect_to(
     port: u16,
     deadline: Instant,
 ) -> Result<Connection, DapError> {
+    let connect = || TcpStream::connect((host, port));
+    connect_in_time(adapter, || format!("{host}:{port}"), connect, deadline).await
+}
+
+async fn connect_in_time<F: Future<Output = std::io::Result<TcpStream>>>(
+    adapter: &str,
+    address: impl Fn() -> String,
+    attempt: impl Fn() -> F,
+    deadline: Instant,
+) -> Result<Connection, DapError> {
     let mut last = String::new();
     let mut pause = Pause(RETRY.0);
     let connect = async {
         loop {
-            match TcpStream::connect((host, port)).await {
+            match attempt().await {
                 Ok(stream) => return stream,
                 Err(error) => last = error.to_string(),
             }
@@ -91,11 +138,12 @@ pub(crate) async fn connect_to(
     };
     match timeout_at(deadline, connect).await {
         Ok(stream) => Ok(over_tcp(adapter, stream, None)),
-        Err(_) => {
-            let (adapter, address) = (adapter.to_owned(), format!("{host}:{port}"));
-            Err(DapError::Unreachable { adapter, address, why: last })
-        }
+        Err(_) => Err(DapError::Unreachable { adapter: adapter.to_owned(), address: address(), why: last }),
     }
+}
+
+fn no_port(error: &std::io::Error) -> String {
+    format!("no loopback port is available: {error}")
 }
 
 struct Pause(Duration);
@@ -112,7 +160,7 @@ fn over_tcp(adapter: &str, stream: TcpStream, process: Option<Process>) -> Conne
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(adapter, %error, "cannot disable the delay of small messages");
     }
-    let address = stream.peer_addr().ok().map(Address::Port);
+    let address = stream.peer_addr().ok().map(|address| Address::Port(address.port()));
     let (reader, writer) = stream.into_split();
     Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
 }
@@ -153,29 +201,40 @@ async fn open_socket(name: &local::Reserved) -> local::Stream {
 
 /// Starts the adapter of `plan` and connects to it.
 ///
-/// `directory` may hold its socket.
+/// `directory` may hold its socket. `gate` permits its connections if the sandbox limits them.
 pub(crate) async fn open(
     processes: &Arc<Processes>,
     plan: &LaunchPlan,
     grant: &SpawnGrant,
+    gate: Option<Arc<dyn HostGate>>,
     directory: Option<&StateDir>,
     deadline: Instant,
     tracker: &TaskTracker,
 ) -> Result<Connection, DapError> {
     let adapter = &plan.adapter.name;
     let failed = |why: String| DapError::Crashed { adapter: adapter.clone(), why };
-    let socket = |error: std::io::Error| failed(format!("no loopback port is available: {error}"));
+    let socket = |error: std::io::Error| failed(no_port(&error));
+    let mut network = match &plan.adapter.transport {
+        Transport::Stdio | Transport::Socket => Loopback(None),
+        Transport::Listen | Transport::Connect { .. } => {
+            Loopback::of(processes, grant).await.map_err(socket)?
+        }
+    };
     let (listener, port) = match &plan.adapter.transport {
         Transport::Stdio | Transport::Connect { announces: Some(_) } | Transport::Socket => (None, None),
         Transport::Listen | Transport::Connect { announces: None } => {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(socket)?;
+            let listener = network.listen().await.map_err(socket)?;
             let port = listener.local_addr().map_err(socket)?.port();
             // A port that the adapter opens is released again.
             ((plan.adapter.transport == Transport::Listen).then_some(listener), Some(port))
         }
     };
     let reserved = match plan.adapter.transport {
-        Transport::Socket => Some(Arc::new(reserve(directory).map_err(|error| failed(error.to_string()))?)),
+        Transport::Socket => {
+            // The sandbox hides Pilcrow's own directories.
+            let directory = directory.filter(|_| grant.sandbox().is_none());
+            Some(Arc::new(reserve(directory).map_err(|error| failed(error.to_string()))?))
+        }
         _ => None,
     };
     let port_text = port.map(|port| port.to_string()).unwrap_or_default();
@@ -185,7 +244,7 @@ pub(crate) async fn open(
         ("${host}", "127.0.0.1".to_owned()),
         ("${socket}", socket_text.unwrap_or_default()),
     ];
-    let spawned = processes.spawn_apart(&plan.command, grant, &later).await;
+    let spawned = processes.spawn_apart(&plan.command, grant, &later, gate).await;
     let mut process = spawned.map_err(|source| DapError::Spawn { adapter: adapter.clone(), source })?;
     let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
         return Err(failed("it has no pipes".to_owned()));
@@ -201,7 +260,7 @@ pub(crate) async fn open(
         Transport::Connect { announces } => {
             // Some adapters end when their input closes.
             let printed = drain(stdout, stdin, announces.clone(), output, tracker);
-            connect(&process, printed, port, deadline).await.map(AdapterStream::Port)
+            connect(&process, &network, printed, port, deadline).await.map(AdapterStream::Port)
         }
         Transport::Listen => {
             drop(drain(stdout, stdin, None, output, tracker));
@@ -319,6 +378,7 @@ enum ConnectFailure {
 
 async fn connect(
     process: &Process,
+    network: &Loopback,
     mut printed: watch::Receiver<Option<u16>>,
     chosen: Option<u16>,
     deadline: Instant,
@@ -333,7 +393,7 @@ async fn connect(
         };
         let mut pause = Pause(RETRY.0);
         loop {
-            match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+            match network.connect(port).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => tracing::trace!(port, %error, "not open yet"),
             }

@@ -104,7 +104,7 @@ pub struct Report {
     pub root: AbsPath,
     /// Whether the project's tools may run without a question.
     pub trusted: bool,
-    /// The sandbox of commands and language servers, or why there is none.
+    /// The sandbox of commands, debuggers and language servers, or why there is none.
     pub confinement: String,
     /// The process that executes the commands of this project.
     ///
@@ -160,10 +160,11 @@ pub async fn examine(
     }
 }
 
-/// Describes the sandbox of commands and language servers.
+/// Describes the sandbox of commands, debuggers and language servers.
 async fn confinement(policy: &Policy, processes: &Arc<Processes>) -> String {
-    let none =
-        |why: &str| format!("none ({why}): commands and servers run without a sandbox, with your own rights");
+    let none = |why: &str| {
+        format!("none ({why}): commands, debuggers and servers run without a sandbox, with your own rights")
+    };
     if policy.sandbox_mode() == SandboxMode::Off {
         return none("exec.sandbox is off");
     }
@@ -173,7 +174,7 @@ async fn confinement(policy: &Policy, processes: &Arc<Processes>) -> String {
     }
     if policy.sandbox_mode() == SandboxMode::Required {
         return format!(
-            "none ({detail}): commands and servers do not run, since exec.sandbox is \"required\""
+            "none ({detail}): commands, debuggers and servers do not run, since exec.sandbox is \"required\""
         );
     }
     none(&detail)

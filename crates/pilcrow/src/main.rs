@@ -30,7 +30,8 @@ fn main() -> ExitCode {
     // The helper of each command: it starts no thread, and needs no other arguments parsed.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == process::SUBCOMMAND) {
-        output::note(&format!("pilcrow: {}", process::confine_main(words.collect())));
+        let Err(error) = process::confine_main(words.collect()) else { return ExitCode::SUCCESS };
+        output::note(&format!("pilcrow: {error}"));
         return ExitCode::from(UNCONFINED);
     }
     ExitCode::from(status(Cli::parse().command))

@@ -54,6 +54,8 @@ pub struct SandboxProfile {
     /// Paths inside hidden directories that can be read.
     pub readable: Vec<AbsPath>,
     pub network: Network,
+    /// Whether it may open Unix sockets where those of other programs cannot be hidden.
+    pub unix_sockets: bool,
     /// Whether the command is refused where no sandbox works.
     pub required: bool,
 }

@@ -616,20 +616,23 @@ async fn debugging_has_its_own_capability() {
     let asks = policy(&fixture, |_| ());
     let user = Script::new([Answer::Session, Answer::Session]);
     for _ in 0..2 {
-        asks.permit_run("debugpy", &run, &user, &cancel).await.unwrap();
+        asks.permit_run("debugpy", &run, Confinement::Waived, &user, &cancel).await.unwrap();
         asks.permit_debug("set n to 5", &user, &cancel).await.unwrap();
     }
     assert_eq!(user.titles(), ["Run app.py x under debugpy?", "In the debugged program: set n to 5?"]);
     // The answer was for this command only.
     let other = command(&fixture, "app.py", &["y"]);
-    let error = asks.permit_run("debugpy", &other, &Unattended, &cancel).await.unwrap_err();
+    let error =
+        asks.permit_run("debugpy", &other, Confinement::Waived, &Unattended, &cancel).await.unwrap_err();
     assert!(error.by == DeniedBy::Unattended && error.code == ErrorCode::Denied);
 
     let denies = policy(&fixture, |options| options.rules = rules(&["deny debug", "deny exec app.py"]));
     let error = denies.permit_debug("set n to 5", &Script::default(), &cancel).await.unwrap_err();
     expect_test::expect!["debug: the rule `deny debug` (config.toml:1)"]
         .assert_eq(&fixture.without_base(&error.reason));
-    assert!(denies.permit_run("debugpy", &run, &Script::default(), &cancel).await.is_err());
+    assert!(
+        denies.permit_run("debugpy", &run, Confinement::Waived, &Script::default(), &cancel).await.is_err()
+    );
     let allows = policy(&fixture, |options| options.rules = rules(&["allow debug"]));
     allows.permit_debug("set n to 5", &Script::default(), &cancel).await.unwrap();
     assert!(Rule::parse("allow debug x", "here").is_err());

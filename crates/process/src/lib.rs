@@ -17,7 +17,7 @@ mod reaper;
 mod tests;
 mod watch;
 
-pub use confine::{SUBCOMMAND, SandboxLevel, SandboxStatus, confine_main};
+pub use confine::{SUBCOMMAND, SandboxLevel, SandboxSockets, SandboxStatus, confine_main};
 pub use descent::{NO_CONSENT, descends_from_run};
 pub use guard::{guard_main, stamp};
 pub use process::{Process, ProcessView, Processes, SpawnError, memory as process_memory};

@@ -20,11 +20,11 @@ use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::{Notify, OnceCell, watch};
+use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::confine::{self, HelperSocket, SandboxLevel, SandboxStatus, Spec};
+use crate::confine::{self, HelperSocket, SandboxLevel, SandboxSockets, SandboxStatus, Spec};
 use crate::deadlines;
 use crate::guard::Guard;
 use crate::process_table::{Entry, MARK, Table};
@@ -47,8 +47,19 @@ enum Place {
 struct Streams<'a> {
     /// The pipe of both kinds of output, in order, for a child without input.
     merged: Option<&'a PipeWriter>,
-    /// The gate of a confined child's proxy.
-    gate: Option<Arc<dyn HostGate>>,
+    /// The use of a confined child's network.
+    network: NetworkUse,
+}
+
+/// The use of the sockets in the network of a confined child.
+#[derive(Default)]
+enum NetworkUse {
+    #[default]
+    None,
+    /// They serve the child's proxy.
+    Proxy(Arc<dyn HostGate>),
+    /// They are returned.
+    Sockets(oneshot::Sender<SandboxSockets>),
 }
 
 /// Table of all children, which starts and ends them.
@@ -144,8 +155,13 @@ pub(crate) struct Child {
     /// Name in the mark that the child's descendants inherit.
     pub(crate) name: String,
     pub(crate) status: watch::Receiver<Option<ExitStatus>>,
+    /// Whether its program has own process ids, and is [`ID_INSIDE`] to itself.
+    has_own_ids: bool,
     stderr: Mutex<Tail>,
 }
+
+/// The id of a program to itself under bubblewrap, which is process 1.
+const ID_INSIDE: u32 = 2;
 
 impl Child {
     /// Whether the child was reaped.
@@ -245,7 +261,7 @@ impl Processes {
         grant: &SpawnGrant,
         gate: Arc<dyn HostGate>,
     ) -> Result<Process, SpawnError> {
-        let streams = Streams { merged: None, gate: Some(gate) };
+        let streams = Streams { merged: None, network: NetworkUse::Proxy(gate) };
         self.spawn_with(command, grant, Place::Group, streams, &[]).await
     }
 
@@ -275,7 +291,7 @@ impl Processes {
         let failed = |source| SpawnError::Io { program: program(), source };
         let (reader, writer) = std::io::pipe().map_err(failed)?;
         let output = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
-        let streams = Streams { merged: Some(&writer), gate: Some(gate) };
+        let streams = Streams { merged: Some(&writer), network: NetworkUse::Proxy(gate) };
         let process = self.spawn_with(command, grant, Place::Session, streams, &[]).await?;
         Ok((process, output))
     }
@@ -283,7 +299,7 @@ impl Processes {
     /// Starts `command` like [`Self::spawn`], in its own session without a terminal.
     ///
     /// The grant is for `command` as it is; `later` replaces words of its arguments that become known
-    /// only now, such as a port.
+    /// only now, such as a port. `gate` permits its connections if the sandbox limits them.
     ///
     /// # Errors
     ///
@@ -293,8 +309,37 @@ impl Processes {
         command: &CommandLine,
         grant: &SpawnGrant,
         later: &[(&str, String)],
+        gate: Option<Arc<dyn HostGate>>,
     ) -> Result<Process, SpawnError> {
-        self.spawn_with(command, grant, Place::Session, Streams::default(), later).await
+        let network = gate.map_or(NetworkUse::None, NetworkUse::Proxy);
+        self.spawn_with(command, grant, Place::Session, Streams { merged: None, network }, later).await
+    }
+
+    /// Whether a command under `grant` has the network of confined programs.
+    pub async fn has_sandbox_network(&self, grant: &SpawnGrant) -> bool {
+        match grant.sandbox() {
+            Some(profile) if profile.network == Network::Proxy => self.sandbox().await.has_network(),
+            _ => false,
+        }
+    }
+
+    /// Opens sockets in the network of confined programs.
+    ///
+    /// # Errors
+    /// The system's error, or that there is no such network.
+    pub async fn sandbox_sockets(&self) -> std::io::Result<SandboxSockets> {
+        let SandboxStatus { level, .. } = self.sandbox().await;
+        let cwd = AbsPath::new("/").expect("the path is absolute");
+        let none = CommandLine { program: PathBuf::new(), args: Vec::new(), env: Vec::new(), cwd };
+        let (_, spec) = confine::probe(level, Network::Proxy);
+        let (sender, sockets) = oneshot::channel();
+        let streams = Streams { merged: None, network: NetworkUse::Sockets(sender) };
+        let mut helper = Shared::spawn(&self.shared, &none, None, Place::Session, streams, Some(&spec))?;
+        drop(helper.take_stdin());
+        let sockets = sockets.await;
+        // It holds the listener open too.
+        helper.exited().await;
+        sockets.map_err(|_| std::io::Error::other(helper.stderr_tail()))
     }
 
     async fn spawn_with(
@@ -331,14 +376,17 @@ impl Processes {
         command: &CommandLine,
         streams: &Streams<'_>,
     ) -> Result<Option<Spec>, SpawnError> {
-        let SandboxStatus { level, has_network, detail } = self.sandbox().await;
+        let status = self.sandbox().await;
+        let (level, has_network) = (status.level, status.has_network());
         if level == SandboxLevel::None {
             let program = command.program.display().to_string();
-            let refused = SpawnError::Unconfined { program, reason: detail };
+            let refused = SpawnError::Unconfined { program, reason: status.detail };
             return if profile.required { Err(refused) } else { Ok(None) };
         }
         let mut profile = profile.clone();
-        if profile.network == Network::Proxy && !(streams.gate.is_some() && has_network) {
+        if profile.network == Network::Proxy
+            && !(matches!(streams.network, NetworkUse::Proxy(_)) && has_network)
+        {
             profile.network = Network::None;
         }
         Ok(Some(Spec { level, cwd: command.cwd.clone(), no_input: streams.merged.is_some(), profile }))
@@ -378,6 +426,11 @@ impl Process {
     /// The child's process id, which is also its group's.
     pub fn id(&self) -> u32 {
         self.child.id
+    }
+
+    /// The child's process id to itself, which differs in a sandbox.
+    pub fn id_inside(&self) -> u32 {
+        if self.child.has_own_ids { ID_INSIDE } else { self.child.id }
     }
 
     /// The id of the working process: this one, or the oldest that it started.
@@ -457,14 +510,33 @@ impl ProcessView {
         (tail.since(known), tail.all)
     }
 
-    /// Kills all processes below a running child; on Linux only.
+    /// The id here of the process with the id `inside` to the child's program.
+    ///
+    /// Blocks for some milliseconds in a sandbox, since it reads the system's process table.
+    pub fn outside_id(&self, inside: i64) -> Option<i64> {
+        if !self.child.has_own_ids {
+            return Some(inside);
+        }
+        let below = Table::read().descendants(self.child.id);
+        below.iter().find(|it| it.id_inside() == Some(inside)).map(|it| it.pid.into())
+    }
+
+    /// Kills all processes below a running child's program; on Linux only.
     ///
     /// Blocks for some milliseconds, since it reads the system's process table.
     pub fn kill_descendants(&self) {
         if !self.child.has_exited() {
             // A process that notices the end of another may let a paused program continue, so all stop
             // before the first is killed.
-            let below = Table::read().descendants(self.child.id);
+            let table = Table::read();
+            let mut program = self.child.id;
+            if self.child.has_own_ids {
+                let below = table.descendants(self.child.id);
+                let found = below.iter().find(|it| it.id_inside() == Some(ID_INSIDE.into()));
+                let Some(found) = found else { return };
+                program = found.pid;
+            }
+            let below = table.descendants(program);
             below.iter().for_each(Entry::stop);
             below.iter().for_each(Entry::kill);
         }
@@ -547,12 +619,18 @@ impl Shared {
             Some(socket) if streams.merged.is_none() => Some(socket.input()?),
             _ => stdin,
         };
-        let child = Arc::new(Child { id, name, status, stderr: Mutex::default() });
+        let has_own_ids = spec.is_some_and(|it| it.level == SandboxLevel::Bwrap);
+        let child = Arc::new(Child { id, name, status, has_own_ids, stderr: Mutex::default() });
         this.children.lock().insert(id, Arc::clone(&child));
         let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
         let shared = Arc::downgrade(this);
         if let Some(socket) = socket.filter(|_| spec.is_some_and(|it| it.profile.network == Network::Proxy)) {
-            this.tasks.spawn(serve_network(socket, streams.gate, Weak::clone(&shared), Arc::clone(&child)));
+            this.tasks.spawn(serve_network(
+                socket,
+                streams.network,
+                Weak::clone(&shared),
+                Arc::clone(&child),
+            ));
         }
         this.tasks.spawn(async move {
             let drained = CancellationToken::new();
@@ -609,7 +687,8 @@ impl Shared {
         let (command, spec) = confine::probe(level, network);
         let (reader, writer) = std::io::pipe()?;
         let mut output = pipe::Receiver::from_owned_fd(reader.into())?;
-        let streams = Streams { merged: Some(&writer), gate: None };
+        let (sender, sockets) = oneshot::channel();
+        let streams = Streams { merged: Some(&writer), network: NetworkUse::Sockets(sender) };
         let process = Self::spawn(self, &command, None, Place::Session, streams, Some(&spec))?;
         drop(writer);
         let mut text = Vec::new();
@@ -622,6 +701,8 @@ impl Shared {
             Err(_) => return Ok(Some(format!("{} did not end", level.name()))),
         };
         let text = String::from_utf8_lossy(&text);
+        // Later commands enter the namespaces that came with them.
+        drop(sockets.await);
         let works = status.success() && text.trim() == confine::PROBE_ANSWER;
         let reason = || {
             format!(
@@ -663,14 +744,11 @@ impl Shared {
     }
 }
 
-/// Serves the proxy of a confined command until the command ends.
-async fn serve_network(
-    socket: HelperSocket,
-    gate: Option<Arc<dyn HostGate>>,
-    shared: Weak<Shared>,
-    child: Arc<Child>,
-) {
-    let (listener, namespaces) = match socket.receive().await {
+/// Passes on the sockets in a command's network, or serves its proxy.
+///
+/// The proxy ends with the command.
+async fn serve_network(socket: HelperSocket, used: NetworkUse, shared: Weak<Shared>, child: Arc<Child>) {
+    let (sockets, namespaces) = match socket.receive().await {
         Ok(Some(received)) => received,
         // The command's output has the helper's reason.
         Ok(None) => return,
@@ -682,10 +760,15 @@ async fn serve_network(
             *known = namespaces;
         }
     }
-    let Some(gate) = gate else { return };
+    let gate = match used {
+        NetworkUse::Proxy(gate) => gate,
+        NetworkUse::Sockets(sender) => return drop(sender.send(sockets)),
+        NetworkUse::None => return,
+    };
     let end = CancellationToken::new();
     // Open connections end with the token.
     let _ends = end.clone().drop_guard();
+    let Some(listener) = sockets.listener else { return };
     tokio::select! {
         () = proxy::serve(listener, gate, end) => {}
         _ = child.exited() => {}

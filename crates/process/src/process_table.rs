@@ -102,6 +102,13 @@ impl Entry {
         })
     }
 
+    /// Its id in the innermost namespace of process ids.
+    pub(crate) fn id_inside(&self) -> Option<i64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        ids.split_whitespace().last()?.parse().ok()
+    }
+
     /// Sends SIGKILL if the number still belongs to this process.
     #[cfg(target_os = "linux")]
     pub(crate) fn kill(&self) {

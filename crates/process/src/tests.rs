@@ -71,7 +71,7 @@ async fn a_child_session_ends_with_its_child() {
     let processes = Processes::new(None);
     let mut command = sh("echo $$; sleep 1000 & echo $!; wait");
     command.program = PathBuf::from("/bin/sh");
-    let mut process = processes.spawn_apart(&command, &grant(&command), &[]).await.unwrap();
+    let mut process = processes.spawn_apart(&command, &grant(&command), &[], None).await.unwrap();
     let pids = pids(&mut process, 2).await;
     assert_eq!(pids[0], process.id());
     // The third and fourth fields after the name are the group and the session.
@@ -84,7 +84,7 @@ async fn a_child_session_ends_with_its_child() {
 
     // End it at once, when it may not lead its session yet.
     for _ in 0..10 {
-        let process = processes.spawn_apart(&command, &grant(&command), &[]).await.unwrap();
+        let process = processes.spawn_apart(&command, &grant(&command), &[], None).await.unwrap();
         let id = process.id();
         drop(process);
         wait_for("it is killed", || !lives(id));

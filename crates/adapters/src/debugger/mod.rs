@@ -201,6 +201,10 @@ pub struct Quirks {
     ///
     /// They are in the temporary directory; `${pid}` is its process id.
     pub leftover_sockets: Vec<String>,
+    /// Whether it or its programs need Unix sockets.
+    ///
+    /// Landlock cannot keep them from the sockets of other programs.
+    pub unix_sockets: bool,
     /// The text before an expression of the program's language, if others are its own.
     pub native_prefix: Option<String>,
     /// A command that shows the signal of a stop that names none.

@@ -130,11 +130,16 @@ impl ToolCx {
     }
 
     /// Requests the permit for `by` to run a user's program; see [`ToolCx::permit`].
-    pub async fn permit_run(&self, by: &str, command: &CommandLine) -> Result<(), Denied> {
+    pub async fn permit_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        confinement: Confinement,
+    ) -> Result<(), Denied> {
+        let approver = if self.gate.invoked { &Invoked } else { self.gate.approver.as_ref() };
         let permit = match &self.gate.policy() {
             None => Err(no_policy()),
-            Some(policy) if self.gate.invoked => policy.permit_run(by, command, &Invoked, &self.cancel).await,
-            Some(policy) => policy.permit_run(by, command, self.gate.approver.as_ref(), &self.cancel).await,
+            Some(policy) => policy.permit_run(by, command, confinement, approver, &self.cancel).await,
         };
         self.note(permit)
     }
@@ -164,6 +169,16 @@ impl ToolCx {
     /// Requests grants after the call has ended, for what it started.
     pub fn grant_requester(&self) -> GrantRequester {
         GrantRequester { gate: self.gate.clone() }
+    }
+
+    /// Requests the permit to attach to a process; see [`ToolCx::permit`].
+    pub async fn permit_attach(&self, what: &str) -> Result<(), Denied> {
+        let approver = if self.gate.invoked { &Invoked } else { self.gate.approver.as_ref() };
+        let permit = match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) => policy.permit_attach(what, approver, &self.cancel).await,
+        };
+        self.note(permit)
     }
 
     /// Requests the permit for an action on a debugged program; see [`ToolCx::permit`].
@@ -286,27 +301,12 @@ impl GrantRequester {
         &self,
         by: &str,
         command: &CommandLine,
-        cancel: &CancellationToken,
-    ) -> Result<SpawnGrant, Denied> {
-        match &self.gate.policy() {
-            None => Err(no_policy()),
-            Some(policy) if self.gate.invoked => policy.grant_run(by, command, &Invoked, cancel).await,
-            Some(policy) => policy.grant_run(by, command, self.gate.approver.as_ref(), cancel).await,
-        }
-    }
-}
-
-impl GrantRequester {
-    /// Requests the grant to run a program in the sandbox; see [`Self::grant_run`].
-    pub async fn grant_confined_run(
-        &self,
-        by: &str,
-        command: &CommandLine,
+        confinement: Confinement,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
         let Some(policy) = &self.gate.policy() else { return Err(no_policy()) };
         let approver = if self.gate.invoked { &Invoked } else { self.gate.approver.as_ref() };
-        policy.grant_confined_run(by, command, approver, cancel).await
+        policy.grant_run(by, command, confinement, approver, cancel).await
     }
 
     /// Requests the permit for a command to connect to a host; see [`ToolCx::permit`].

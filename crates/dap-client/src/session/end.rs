@@ -199,7 +199,7 @@ impl Session {
             self.wait_for_children().await;
             process.end(deadlines::ADAPTER).await;
             for prefix in &self.adapter.quirks.leftover_sockets {
-                let prefix = prefix.replace("${pid}", &process.id().to_string());
+                let prefix = prefix.replace("${pid}", &process.id_inside().to_string());
                 wire::local::remove_sockets(&std::env::temp_dir(), &prefix);
             }
             if let Some(written) = written {

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
+use paths::AbsPath;
 use policy::SpawnGrant;
 use process::{Process, ProcessView, deadlines};
 use serde_json::{Value, json};
@@ -302,6 +303,7 @@ impl Session {
             session_info: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
             initial_breakpoints: plan.user_breakpoints.clone(),
             known_requests: plan.adapter.quirks.known_requests.clone(),
+            keeps_programs: grant.as_ref().is_some_and(|grant| grant.sandbox().is_some()),
             end_program,
         };
         let (hub, agent) = HubHandle::spawn(&id, options, reader, writer, tracker);
@@ -439,9 +441,12 @@ impl Session {
         self.inner.core().machine.epoch()
     }
 
-    /// The program's process id, if the adapter reports it.
+    /// The program's process id on this machine, if the adapter reports it.
+    ///
+    /// Blocks for some milliseconds if the program is in a sandbox.
     pub fn process(&self) -> Option<i64> {
-        self.inner.core().process
+        let id = self.inner.core().process?;
+        self.adapter_process.as_ref().map_or(Some(id), |adapter| adapter.outside_id(id))
     }
 
     /// Whether child sessions, and not this session, run the program.
@@ -460,7 +465,13 @@ impl Session {
         &self.plan
     }
 
-    pub(crate) fn grant(&self) -> Option<&SpawnGrant> {
+    /// The directory in which the program was started.
+    pub fn program_directory(&self) -> &AbsPath {
+        self.plan.program.as_ref().map_or(&self.plan.root, |program| &program.cwd)
+    }
+
+    /// The permission for the adapter's process, if Pilcrow started it.
+    pub fn grant(&self) -> Option<&SpawnGrant> {
         self.grant.as_ref()
     }
 

@@ -399,9 +399,9 @@ impl Sessions {
                     transport::connect_to(&plan.adapter.name, host, *port, until).await
                 }
                 None => {
-                    let socket_dir = self.socket_dir();
-                    transport::open(&self.processes, plan, grant, socket_dir, clock.until, &self.tracker)
-                        .await
+                    let (gate, socket_dir) = (approver.hosts(), self.socket_dir());
+                    let (until, tracker) = (clock.until, &self.tracker);
+                    transport::open(&self.processes, plan, grant, gate, socket_dir, until, tracker).await
                 }
             }
         };

@@ -12,8 +12,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use paths::AbsPath;
 use policy::SpawnGrant;
-use process::Process;
 use process::deadlines;
+use process::{HostGate, Process};
 use serde_json::{Value, json};
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
@@ -27,8 +27,13 @@ use crate::transport::Address;
 pub trait SpawnApprover: Send + Sync + 'static {
     /// Returns the permission for exactly `command`, or the reason for refusal.
     ///
-    /// May wait for the user.
+    /// It has the sandbox of the session's adapter. May wait for the user.
     fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>>;
+
+    /// The gate for connections of a confined session's programs.
+    fn hosts(&self) -> Option<Arc<dyn HostGate>> {
+        None
+    }
 }
 
 pub struct DenySpawns;
@@ -77,7 +82,7 @@ impl ReverseRequests {
         let cwd = cwd.unwrap_or_else(|| session.plan().root.clone());
         let command = CommandLine { program: PathBuf::from(program), args: args.to_vec(), env, cwd };
         let grant = self.approver.grant(&session.adapter.name, &command).await?;
-        let spawned = sessions.processes().spawn_apart(&command, &grant, &[]).await;
+        let spawned = sessions.processes().spawn_apart(&command, &grant, &[], self.approver.hosts()).await;
         let mut process = spawned.map_err(|error| error.to_string())?;
         let id = process.id();
         // The program has no terminal, so it receives no input.

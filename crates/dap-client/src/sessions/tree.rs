@@ -17,7 +17,7 @@ use crate::launch::LaunchPlan;
 use crate::session::{Clock, Session};
 use crate::sessions::Sessions;
 use crate::sessions::reverse::ReverseRequests;
-use crate::transport;
+use crate::transport::{self, Address};
 
 /// Time for a child session to start.
 const BEGIN: Duration = Duration::from_secs(60);
@@ -61,14 +61,19 @@ impl Sessions {
         let grant = parent.grant();
         let grant =
             grant.ok_or_else(|| DapError::Invalid("the user's editor starts child sessions".to_owned()))?;
+        let processes = self.processes();
         let connection = match (named, &reverse.address) {
             (Some(port), _) => {
-                transport::connect_to(&plan.adapter.name, "127.0.0.1", port, clock.until).await?
+                let address = Address::Port(port);
+                transport::reconnect(&plan.adapter.name, &address, processes, grant, clock.until).await?
             }
-            (None, Some(address)) => transport::reconnect(&plan.adapter.name, address, clock.until).await?,
+            (None, Some(address)) => {
+                transport::reconnect(&plan.adapter.name, address, processes, grant, clock.until).await?
+            }
             (None, None) => {
-                let (processes, socket_dir) = (self.processes(), self.socket_dir());
-                transport::open(processes, &plan, grant, socket_dir, clock.until, self.tracker()).await?
+                let (gate, socket_dir) = (reverse.approver.hosts(), self.socket_dir());
+                transport::open(processes, &plan, grant, gate, socket_dir, clock.until, self.tracker())
+                    .await?
             }
         };
         let child = self.register(

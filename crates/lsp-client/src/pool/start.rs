@@ -235,6 +235,7 @@ impl ServerPool {
                 state: Some(self.state_of(slot)),
                 project: definition.writes.iter().map(|name| slot.root.join(name)).collect(),
                 created: directories.map(|name| slot.root.join(name)).collect(),
+                unix_sockets: false,
             }),
         };
         let grant = self.policy.grant_spawn(&request, &*self.approver, clock.cancel).await;

@@ -46,8 +46,8 @@ use crate::policy::audit::{Audit, By, Classified, Decided};
 use crate::policy::protected::protection;
 use crate::rules::{ANSWER, Capability, Decision, Rule};
 use crate::{
-    Answer, Approver, Effects, ErrorCode, Permit, PlannedChange, Question, QuestionKind, SandboxMode,
-    SpawnGrant, TrustStore, Writes,
+    Answer, Approver, Confinement, Effects, ErrorCode, Permit, PlannedChange, Question, QuestionKind,
+    SandboxMode, SpawnGrant, TrustStore, Writes,
 };
 
 /// Default for effects that no rule names. Later variants are stricter.
@@ -148,6 +148,8 @@ pub struct ProgramFiles {
     pub project: Vec<AbsPath>,
     /// Those that are created as directories if they are missing.
     pub created: Vec<AbsPath>,
+    /// Whether it needs Unix sockets, even if those of others cannot be hidden.
+    pub unix_sockets: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -178,6 +180,8 @@ struct Judged {
     /// Set if trust is missing; `Some(true)` if the policy asks anyway.
     untrusted: Option<bool>,
 }
+
+const WITHOUT_SANDBOX: &str = "\nwithout a sandbox: it can change all files that you can";
 
 impl Policy {
     /// Creates the policy and reads the remembered answers.
@@ -535,31 +539,40 @@ impl Policy {
         &self,
         by: &str,
         command: &CommandLine,
+        confinement: Confinement,
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(), Denied> {
+        self.refuse_unconfined(Capability::Exec, confinement, &command.to_string())?;
         let variables: String = command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let without = if self.lacks_sandbox(confinement) { WITHOUT_SANDBOX } else { "" };
         let question = Question {
             kind: QuestionKind::Exec,
             title: format!("Run {command} under {by}?"),
-            detail: format!("{variables}{command}\nin {}", command.cwd),
+            detail: format!("{variables}{command}\nin {}{without}", command.cwd),
             files: Vec::new(),
+        };
+        let known_as = match confinement {
+            Confinement::Sandbox => format!("{by} in the sandbox"),
+            _ => by.to_owned(),
         };
         let judge = || {
             let judged = self.judge_run(command);
-            let agreed = judged.decision == Decision::Ask && self.grants.lock().agreed(by, command);
+            let agreed = judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command);
             if agreed { Judged { decision: Decision::Allow, ..judged } } else { judged }
         };
         let help = "repeat with --yes, or name it in a rule `allow exec …`";
         let subject = vec![command.to_string()];
         let asked = self.permit_judged(Capability::Exec, judge, help, subject, question, approver, cancel);
         if let Some(term) = asked.await? {
-            self.grants.lock().agree(by, command, term);
+            self.grants.lock().agree(&known_as, command, term);
         }
         Ok(())
     }
 
     /// Permits like [`Self::permit_run`], and grants the start of exactly `command`.
+    ///
+    /// A confined one has the sandbox of commands.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -567,28 +580,55 @@ impl Policy {
         &self,
         by: &str,
         command: &CommandLine,
+        confinement: Confinement,
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
-        self.permit_run(by, command, approver, cancel).await?;
-        Ok(self.granted(by, command))
+        self.permit_run(by, command, confinement, approver, cancel).await?;
+        let is_confined = confinement == Confinement::Sandbox;
+        let sandbox = if is_confined { self.sandbox_profile(&[]) } else { None };
+        Ok(SpawnGrant { sandbox, ..self.granted(by, command) })
     }
 
-    /// Permits like [`Self::grant_run`] a program that builds or lists.
-    ///
-    /// It runs in the sandbox of commands.
+    /// Refuses to run `what` where the user requires a sandbox and it has none.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
-    pub async fn grant_confined_run(
+    fn refuse_unconfined(
         &self,
-        by: &str,
-        command: &CommandLine,
+        capability: Capability,
+        confinement: Confinement,
+        what: &str,
+    ) -> Result<(), Denied> {
+        let is_required = self.options.exec.sandbox == SandboxMode::Required;
+        if confinement == Confinement::Sandbox || !is_required {
+            return Ok(());
+        }
+        let reason = format!(
+            "{}: {what} would run outside the sandbox, and `exec.sandbox` is \"required\"",
+            capability.name()
+        );
+        Err(self.deny(capability, By::Policy, reason, vec![what.to_owned()]))
+    }
+
+    /// Whether a program runs without the sandbox that the settings ask for.
+    fn lacks_sandbox(&self, confinement: Confinement) -> bool {
+        confinement != Confinement::Sandbox && self.options.exec.sandbox != SandboxMode::Off
+    }
+
+    /// Permits attaching to a process, which is outside the sandbox.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit_attach(
+        &self,
+        what: &str,
         approver: &dyn Approver,
         cancel: &CancellationToken,
-    ) -> Result<SpawnGrant, Denied> {
-        let grant = self.grant_run(by, command, approver, cancel).await?;
-        Ok(SpawnGrant { sandbox: self.sandbox_profile(&[]), ..grant })
+    ) -> Result<(), Denied> {
+        self.refuse_unconfined(Capability::Debug, Confinement::Waived, what)?;
+        let outside = if self.lacks_sandbox(Confinement::Waived) { ", outside the sandbox" } else { "" };
+        self.permit_debug(&format!("{what}{outside}"), approver, cancel).await
     }
 
     /// Permits `what` on a debugged program; asks where the policy says so.

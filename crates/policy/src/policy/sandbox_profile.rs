@@ -149,6 +149,7 @@ impl Policy {
             readable: self.options.shown.iter().map(canonical).collect(),
             // A tool reaches its servers and agents by protocols of its own.
             network: if tool.is_some() { Network::Allowed } else { Network::Proxy },
+            unix_sockets: false,
             required: mode == SandboxMode::Required,
         })
     }
@@ -176,6 +177,7 @@ impl Policy {
             profile.writable.extend(caches.filter(|path| is_inside(path) && canonical(path) == *path));
             profile.protected.extend(project);
         }
+        profile.unix_sockets = files.unix_sockets;
         let state = files.state.as_ref().map(canonical);
         profile.readable.extend(state.clone());
         let created = files.created.iter().map(canonical).filter(|path| own.contains(path));
@@ -332,7 +334,7 @@ mod tests {
         let names = ["build", "link", ".husky/x", "../other", "state"];
         let project = names.map(|name| root.join(name)).to_vec();
         let created = vec![root.join("link"), root.join("build")];
-        let files = ProgramFiles { state: Some(state.clone()), project, created };
+        let files = ProgramFiles { state: Some(state.clone()), project, created, unix_sockets: false };
         let profile = policy.program_profile(&files).unwrap();
         assert!(profile.created.ends_with(&[root.join("build"), state.clone()]));
         let added: Vec<&AbsPath> = profile.writable.iter().filter(|path| path.starts_with(&top)).collect();

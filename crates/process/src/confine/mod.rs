@@ -23,6 +23,7 @@ mod seccomp;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -34,7 +35,7 @@ use paths::AbsPath;
 use policy::{Network, SandboxProfile};
 use serde::{Deserialize, Serialize};
 use shell::CommandLine;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::process::ChildStdin;
 
 /// Name of the helper's subcommand.
@@ -66,12 +67,17 @@ impl SandboxLevel {
 pub struct SandboxStatus {
     pub level: SandboxLevel,
     /// Whether commands can have a network of their own, and so a proxy.
-    pub(crate) has_network: bool,
+    has_network: bool,
     /// One line for the user: the sandbox, and why it is not a better one.
     pub detail: String,
 }
 
 impl SandboxStatus {
+    /// Whether confined programs can have a network of their own.
+    pub fn has_network(&self) -> bool {
+        self.has_network
+    }
+
     pub fn none(reason: &str) -> Self {
         Self { level: SandboxLevel::None, has_network: false, detail: reason.to_owned() }
     }
@@ -126,6 +132,29 @@ impl Spec {
     }
 }
 
+/// Sockets in the network of confined programs, used from outside.
+#[derive(Debug)]
+pub struct SandboxSockets {
+    /// Listens on a port of the loopback interface, until it is taken.
+    pub listener: Option<TcpListener>,
+    unconnected: std::net::TcpStream,
+}
+
+impl SandboxSockets {
+    /// Connects to a port of a confined program, once.
+    ///
+    /// A failed attempt may be repeated.
+    ///
+    /// # Errors
+    /// The system's error, such as for a port that is not open yet.
+    pub async fn connect(&self, port: u16) -> std::io::Result<TcpStream> {
+        self.unconnected.set_nonblocking(true)?;
+        // Both descriptors are one socket, which stays usable after a refused attempt.
+        let socket = TcpSocket::from_std_stream(self.unconnected.try_clone()?);
+        socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
+    }
+}
+
 /// Pilcrow's end of the socket that is the standard input of a helper.
 ///
 /// The helper gets its spec there, then the command its input, and passes the listener of its proxy.
@@ -159,33 +188,42 @@ impl HelperSocket {
         ChildStdin::from_std(OwnedFd::from(self.0.try_clone()?).into())
     }
 
-    /// Waits for the proxy's listener and the namespaces for later commands.
+    /// Waits for the sockets in the network and the namespaces for later commands.
     ///
     /// Must be called in a tokio runtime.
     #[cfg(target_os = "linux")]
-    pub(crate) async fn receive(self) -> std::io::Result<Option<(TcpListener, Vec<OwnedFd>)>> {
+    pub(crate) async fn receive(self) -> std::io::Result<Option<(SandboxSockets, Vec<OwnedFd>)>> {
         let socket = tokio::net::UnixStream::from_std(self.0)?;
         let received = socket.async_io(tokio::io::Interest::READABLE, || network::receive(&socket));
         let (_, mut passed) = tokio::time::timeout(PROBE_TIME, received).await??;
-        if passed.is_empty() {
+        if passed.len() < 2 {
             return Ok(None);
         }
         let listener = std::net::TcpListener::from(passed.remove(0));
         listener.set_nonblocking(true)?;
-        Ok(Some((TcpListener::from_std(listener)?, passed)))
+        let sockets = SandboxSockets {
+            listener: Some(TcpListener::from_std(listener)?),
+            unconnected: passed.remove(0).into(),
+        };
+        Ok(Some((sockets, passed)))
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) async fn receive(self) -> std::io::Result<Option<(TcpListener, Vec<OwnedFd>)>> {
+    pub(crate) async fn receive(self) -> std::io::Result<Option<(SandboxSockets, Vec<OwnedFd>)>> {
         Ok(None)
     }
 }
 
 /// The helper's command for `program`, without the program's arguments.
+///
+/// Without a program, the helper only passes the sockets in the network.
 pub(crate) fn helper(program: &Path) -> tokio::process::Command {
     // The running version, also after an update replaced its file.
     let mut command = tokio::process::Command::new("/proc/self/exe");
-    command.arg0("pilcrow").arg(SUBCOMMAND).arg(program);
+    command.arg0("pilcrow").arg(SUBCOMMAND);
+    if !program.as_os_str().is_empty() {
+        command.arg(program);
+    }
     command
 }
 
@@ -224,6 +262,7 @@ pub(crate) fn probe(level: SandboxLevel, network: Network) -> (CommandLine, Spec
         hidden: AbsPath::new(PROBED).into_iter().collect(),
         readable: Vec::new(),
         network,
+        unix_sockets: false,
         required: false,
     };
     (command, Spec { level, cwd, no_input: true, profile })
@@ -231,20 +270,22 @@ pub(crate) fn probe(level: SandboxLevel, network: Network) -> (CommandLine, Spec
 
 /// Runs the helper: confines this process and executes the command `words`.
 ///
-/// Must be called before the process starts a thread. Returns only if that fails, with the reason.
-pub fn confine_main(words: Vec<OsString>) -> String {
-    let Err(error) = confine(&words);
-    format!("cannot start the command in its sandbox: {error}")
+/// Must be called before the process starts a thread. Returns if there is no command.
+///
+/// # Errors
+/// The reason why the command does not start.
+pub fn confine_main(words: Vec<OsString>) -> Result<(), String> {
+    confine(&words).map_err(|error| format!("cannot start the command in its sandbox: {error}"))
 }
 
-fn confine(words: &[OsString]) -> Result<Infallible, String> {
-    let [program, args @ ..] = words else { return Err("no command".to_owned()) };
+fn confine(words: &[OsString]) -> Result<(), String> {
     // Unbuffered: the rest of the input is the command's.
     let input = std::fs::File::from(
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|error| error.to_string())?,
     );
     let (first, namespaces) = first_byte(&input).map_err(|error| format!("no sandbox profile: {error}"))?;
     let spec = Spec::read(first.as_slice().chain(&input))?;
+    let [program, args @ ..] = words else { return pass_sockets(&input, &namespaces) };
     if spec.no_input {
         let null = std::fs::File::open("/dev/null").map_err(|error| format!("/dev/null: {error}"))?;
         rustix::stdio::dup2_stdin(&null).map_err(|error| format!("/dev/null: {error}"))?;
@@ -254,7 +295,17 @@ fn confine(words: &[OsString]) -> Result<Infallible, String> {
         // The command reports it if it needs a directory that cannot be created.
         std::fs::create_dir_all(directory).ok();
     }
-    apply(&spec, &input, &namespaces, program, args)
+    apply(&spec, &input, &namespaces, program, args).map(|never| match never {})
+}
+
+#[cfg(target_os = "linux")]
+fn pass_sockets(input: &std::fs::File, namespaces: &[OwnedFd]) -> Result<(), String> {
+    network::enter(input.as_fd(), namespaces).map(drop)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pass_sockets(_: &std::fs::File, _: &[OwnedFd]) -> Result<(), String> {
+    Err("there is no sandbox on this system".to_owned())
 }
 
 /// The first byte of the input; a socket brings the namespaces with it.
@@ -286,7 +337,7 @@ fn apply(
 ) -> Result<Infallible, String> {
     let filter = match spec.level {
         SandboxLevel::None => return Err(execute(program, args, &[])),
-        level => seccomp::filter(level, spec.profile.network)?,
+        level => seccomp::filter(level, &spec.profile)?,
     };
     let (mut sockets, mut variables) = Default::default();
     if spec.profile.network == Network::Proxy {
@@ -331,6 +382,7 @@ mod tests {
             hidden: Vec::new(),
             readable: Vec::new(),
             network: Network::None,
+            unix_sockets: false,
             required: false,
         };
         let cwd = AbsPath::new("/w").unwrap();

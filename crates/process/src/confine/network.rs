@@ -2,7 +2,8 @@
 //!
 //! All commands of a process share one namespace, so that they reach each other's servers. The helper listens
 //! there for the command's proxy and passes the listener to Pilcrow, which serves it from outside: a socket
-//! stays in the namespace in which it was opened.
+//! stays in the namespace in which it was opened. It also passes a socket by which Pilcrow can connect to a
+//! server inside.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,11 +16,11 @@ use std::path::PathBuf;
 use nix::sched::CloneFlags;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketType,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// Maximum number of passed descriptors: a listener and two namespaces.
-const MAX_PASSED: usize = 3;
+/// Maximum number of passed descriptors: two sockets and two namespaces.
+const MAX_PASSED: usize = 4;
 
 /// Enters the namespace, or makes one; returns the port of the command's proxy.
 ///
@@ -39,7 +40,10 @@ pub(super) fn enter(socket: BorrowedFd<'_>, known: &[OwnedFd]) -> Result<u16, St
     let port = listener.local_addr().map_err(|error| failed("cannot listen", &error))?.port();
     let open = |name: &str| File::open(format!("/proc/self/ns/{name}")).map_err(|error| failed(name, &error));
     let (network, users) = (open("net")?, open("user")?);
-    let mut passed = vec![listener.as_fd(), network.as_fd()];
+    let flags = SocketFlags::CLOEXEC;
+    let unconnected = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
+        .map_err(|error| failed("cannot open a socket", &error))?;
+    let mut passed = vec![listener.as_fd(), unconnected.as_fd(), network.as_fd()];
     if !rustix::process::geteuid().is_root() {
         passed.push(users.as_fd());
     }

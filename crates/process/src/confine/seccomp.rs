@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use policy::Network;
+use policy::{Network, SandboxProfile};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     sock_filter,
@@ -54,11 +54,11 @@ const DENIED: &[libc::c_long] = &[
 /// Requests that type into a terminal.
 const TYPING: [libc::c_ulong; 2] = [libc::TIOCSTI, 0x541C];
 
-pub(super) fn filter(level: SandboxLevel, network: Network) -> Result<BpfProgram, String> {
-    build(level, network).map_err(|error| format!("seccomp: {error}"))
+pub(super) fn filter(level: SandboxLevel, profile: &SandboxProfile) -> Result<BpfProgram, String> {
+    build(level, profile).map_err(|error| format!("seccomp: {error}"))
 }
 
-fn build(level: SandboxLevel, network: Network) -> Result<BpfProgram, seccompiler::Error> {
+fn build(level: SandboxLevel, profile: &SandboxProfile) -> Result<BpfProgram, seccompiler::Error> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     let typing = TYPING.map(|request| equal(1, request).and_then(|it| Ok(SeccompRule::new(vec![it])?)));
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, seccompiler::Error>>()?);
@@ -72,9 +72,10 @@ fn build(level: SandboxLevel, network: Network) -> Result<BpfProgram, seccompile
             SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?,
         ])?,
     ];
-    match (network, level) {
+    match (profile.network, level) {
         // bwrap covers the socket files of other programs.
         (Network::Allowed, _) | (Network::Proxy, SandboxLevel::Bwrap) => {}
+        (Network::Proxy, _) if profile.unix_sockets => {}
         // The command has a network of its own, and services on this machine listen at files.
         (Network::Proxy, _) | (Network::None, SandboxLevel::Bwrap) => {
             sockets.push(SeccompRule::new(vec![family(libc::AF_UNIX)?])?)

@@ -18,7 +18,7 @@ const MISSING: &str = "no such file or directory";
 const MAX_DENIALS: usize = 5;
 
 /// The denials in `output`, such as `write /etc/hosts`. Blocks.
-pub(super) fn find(output: &str, cwd: &AbsPath, profile: &SandboxProfile) -> Vec<String> {
+pub(crate) fn find(output: &str, cwd: &AbsPath, profile: &SandboxProfile) -> Vec<String> {
     let mut found = Vec::new();
     for line in output.lines() {
         let text = line.to_lowercase();
@@ -73,6 +73,7 @@ mod tests {
             hidden: vec![top.join("own")],
             readable: Vec::new(),
             network: Network::Allowed,
+            unix_sockets: false,
             required: false,
         };
         for (line, expected) in [

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use agent::events::{Update, UpdateKind};
 use agent::{ToolCx, ToolResult};
+pub(crate) use denials::find as find_denials;
 use jobs::Job;
 pub(crate) use network::CommandHosts;
 use paths::AbsPath;
@@ -33,6 +34,7 @@ use crate::verify::Verdict;
 use crate::{Failure, ToolContext, arguments};
 pub use jobs::Shell;
 use run::{EndReason, JobEnd, Running};
+pub(crate) use sandbox::{confinement, status as sandbox_status};
 
 /// Default and maximum timeout, in seconds.
 const TIMEOUT: u64 = 120;

@@ -1,6 +1,6 @@
 //! The hosts that one command connects to through the sandbox's proxy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use agent::events::Event;
@@ -23,6 +23,8 @@ pub(crate) struct CommandHosts {
     decisions: Mutex<BTreeMap<String, Decision>>,
     /// Hosts in a private network, which the proxy refuses.
     refused: Mutex<BTreeMap<String, String>>,
+    /// Denied hosts that a result has named.
+    reported: Mutex<BTreeSet<String>>,
 }
 
 impl CommandHosts {
@@ -33,17 +35,20 @@ impl CommandHosts {
             cancel,
             decisions: Mutex::default(),
             refused: Mutex::default(),
+            reported: Mutex::default(),
         })
     }
 
-    /// The denied connections with the reason.
-    pub(super) fn denied(&self) -> Vec<String> {
+    /// The denied connections with the reason, each once.
+    pub(crate) fn denied(&self) -> Vec<String> {
         let mut denied = self.refused.lock().clone();
         for (host, decision) in &*self.decisions.lock() {
             if let Some(Err(reason)) = decision.get() {
                 denied.insert(host.clone(), reason.clone());
             }
         }
+        let mut reported = self.reported.lock();
+        denied.retain(|host, _| reported.insert(host.clone()));
         denied.into_iter().map(|(host, reason)| format!("connect {host} ({reason})")).collect()
     }
 }

@@ -11,12 +11,12 @@ use super::jobs::Shell;
 use crate::Failure;
 
 /// The sandbox of the next command; `None` if it is off or waived.
-pub(super) async fn status(shell: &Shell, wanted: bool, cx: &ToolCx) -> Option<SandboxStatus> {
+pub(crate) async fn status(shell: &Shell, wanted: bool, cx: &ToolCx) -> Option<SandboxStatus> {
     let is_on = cx.policy().is_some_and(|policy| policy.sandbox_mode() != SandboxMode::Off);
     if wanted && is_on { Some(shell.processes.sandbox().await) } else { None }
 }
 
-pub(super) fn confinement(status: Option<&SandboxStatus>) -> Confinement {
+pub(crate) fn confinement(status: Option<&SandboxStatus>) -> Confinement {
     match status {
         None => Confinement::Waived,
         Some(SandboxStatus { level: SandboxLevel::None, .. }) => Confinement::Unavailable,

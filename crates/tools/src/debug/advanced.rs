@@ -18,6 +18,7 @@ use super::actions::{
     BreakpointArguments, EvaluateArguments, FrameChoice, MemoryArguments, PageArguments, PlaceArguments,
     RequestArguments, SetExpressionArguments, StepArguments, WriteMemoryArguments,
 };
+use super::launch::SessionGrants;
 use super::side_effects::is_side_effect_free;
 use super::{Answer, Cx, Debug, needs};
 use crate::Failure;
@@ -50,7 +51,7 @@ impl Debug {
         let (plan, _) = again
             .ok_or_else(|| Failure::new(ErrorCode::Unsupported, "Pilcrow did not start this session"))?;
         if let Some(program) = &plan.program {
-            cx.permit_run(&plan.adapter.name, program).await?;
+            cx.permit_run(&plan.adapter.name, program, SessionGrants::confinement(&root)).await?;
         }
         // A session that only launches (js-debug 1.105) does not respond to `restart` while stopped.
         let can_restart = !root.adapter_launches_only()
@@ -65,8 +66,9 @@ impl Debug {
             self.run_to_own_code(&root, plan.entry.as_deref(), cx.clock).await?;
             return self.snapshot(&root, cx).await;
         }
-        let runs = Arc::new(super::launch::TerminalGrants(cx.grant_requester()));
-        let fresh = debug.relaunch(&root, runs, cx.clock).await?;
+        let grants = SessionGrants::new(cx, SessionGrants::confinement(&root));
+        let fresh = debug.relaunch(&root, grants.clone(), cx.clock).await?;
+        self.remember_hosts(&fresh, &grants);
         fresh.started_by(cx.starter.clone());
         self.run_to_own_code(&fresh, plan.entry.as_deref(), cx.clock).await?;
         let shown = self.snapshot(&fresh, cx).await?;

@@ -11,7 +11,8 @@ use dap_client::{
 };
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
-use policy::{ErrorCode, SpawnGrant, SpawnRequest, Subject};
+use policy::{Confinement, ErrorCode, ProgramFiles, SpawnGrant, SpawnRequest, Subject};
+use process::HostGate;
 use serde_json::{Value, json};
 use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::actions::{BreakpointArguments, LaunchArguments, LineArgument, PointArguments};
 use super::side_effects::{expressions, is_count, is_side_effect_free};
 use super::{Answer, Cx, Debug, needs};
+use crate::bash::{self, CommandHosts};
 use crate::{Failure, ToolContext};
 
 /// Maximum number of stops between the entry of a program and its own code.
@@ -154,13 +156,23 @@ impl Debug {
     ) -> Result<Arc<Session>, Failure> {
         let adapter = &plan.adapter;
         let subject = || Subject::new(DebuggerDefinition::DIRECTORY, &adapter.name, adapter.source());
+        let confinement = match plan.program {
+            Some(_) => self.confinement(cx).await,
+            None => Confinement::Waived,
+        };
+        // Limited to what a command may do.
+        let files = || ProgramFiles {
+            project: vec![self.context.workspace.root().clone()],
+            unix_sockets: adapter.quirks.unix_sockets,
+            ..ProgramFiles::default()
+        };
         let grant = cx
             .grant_spawn(&SpawnRequest {
                 definition: adapter.name.clone(),
                 command: plan.command.clone(),
                 root: plan.root.clone(),
                 subject: adapter.from_project.then(subject),
-                changes: None,
+                changes: (confinement == Confinement::Sandbox).then(files),
             })
             .await?;
         match &plan.program {
@@ -170,18 +182,51 @@ impl Debug {
                 program
                     .env
                     .extend(overrides.map(|overrides| ("arguments".to_owned(), overrides.to_string())));
-                cx.permit_run(&plan.adapter.name, &program).await?;
+                cx.permit_run(&plan.adapter.name, &program, confinement).await?;
             }
             None => {
                 let with = overrides.map(|overrides| format!(" with {overrides}")).unwrap_or_default();
-                cx.permit_debug(&format!("attach to {}{with}", plan.title)).await?;
+                cx.permit_attach(&format!("attach to {}{with}", plan.title)).await?;
             }
         }
-        let runs = Arc::new(TerminalGrants(cx.grant_requester()));
-        let session = self.context.debug.start_with(plan, &grant, runs, cx.clock).await?;
+        let grants = SessionGrants::new(cx, confinement);
+        let session = self.context.debug.start_with(plan, &grant, grants.clone(), cx.clock).await?;
+        self.remember_hosts(&session, &grants);
         session.started_by(cx.starter.clone());
         self.run_to_own_code(&session, plan.entry.as_deref(), cx.clock).await?;
         Ok(session)
+    }
+
+    /// Whether a launched program runs in the sandbox, with its adapter.
+    async fn confinement(&self, cx: Cx<'_>) -> Confinement {
+        match bash::sandbox_status(&self.context.shell, true, &cx).await {
+            // Adapters and programs talk over the network of the sandbox.
+            Some(status) if !status.has_network() => Confinement::Unavailable,
+            status => bash::confinement(status.as_ref()),
+        }
+    }
+
+    /// Keeps the hosts of a session for its snapshots.
+    pub(super) fn remember_hosts(&self, session: &Session, grants: &SessionGrants) {
+        let live: Vec<String> = self.context.debug.list().iter().map(|it| it.id.clone()).collect();
+        let mut hosts = self.hosts.lock();
+        hosts.retain(|id, _| live.contains(id));
+        hosts.insert(session.id.clone(), Arc::clone(&grants.hosts));
+    }
+
+    /// New accesses of a session's programs that the sandbox denied.
+    ///
+    /// `output` shows those of files.
+    pub(super) async fn denied(&self, session: &Arc<Session>, output: &str) -> Result<Vec<String>, Failure> {
+        let Some(profile) = session.grant().and_then(SpawnGrant::sandbox).cloned() else {
+            return Ok(Vec::new());
+        };
+        let (output, cwd) = (output.to_owned(), session.program_directory().clone());
+        let found = tokio::task::spawn_blocking(move || bash::find_denials(&output, &cwd, &profile)).await;
+        let mut denied = found.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
+        let root = self.context.debug.root_of(session);
+        denied.extend(self.hosts.lock().get(&root.id).iter().flat_map(|hosts| hosts.denied()));
+        Ok(denied)
     }
 
     /// Lists, adds or removes breakpoints.
@@ -381,17 +426,40 @@ pub(super) async fn permit_breakpoints(
     Ok(())
 }
 
-/// Requests permission for programs that an adapter runs in a terminal.
-pub(super) struct TerminalGrants(pub(super) GrantRequester);
+/// Requests permissions of a session: programs to run in a terminal, and hosts.
+pub(super) struct SessionGrants {
+    requester: GrantRequester,
+    confinement: Confinement,
+    hosts: Arc<CommandHosts>,
+}
 
-impl SpawnApprover for TerminalGrants {
+impl SessionGrants {
+    pub(super) fn new(cx: Cx<'_>, confinement: Confinement) -> Arc<Self> {
+        // A question about a host ends with the connection.
+        let hosts = CommandHosts::new(&cx, CancellationToken::new());
+        Arc::new(Self { requester: cx.grant_requester(), confinement, hosts })
+    }
+
+    /// Whether the programs of `session` are in the sandbox.
+    pub(super) fn confinement(session: &Session) -> Confinement {
+        let is_confined = session.grant().is_some_and(|grant| grant.sandbox().is_some());
+        if is_confined { Confinement::Sandbox } else { Confinement::Waived }
+    }
+}
+
+impl SpawnApprover for SessionGrants {
     fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
-        let (requester, adapter, command) = (self.0.clone(), adapter.to_owned(), command.clone());
+        let (requester, adapter, command) = (self.requester.clone(), adapter.to_owned(), command.clone());
+        let confinement = self.confinement;
         Box::pin(async move {
             let cancel = CancellationToken::new();
-            let grant = requester.grant_run(&adapter, &command, &cancel).await;
+            let grant = requester.grant_run(&adapter, &command, confinement, &cancel).await;
             grant.map_err(|denied| format!("denied: {denied}"))
         })
+    }
+
+    fn hosts(&self) -> Option<Arc<dyn HostGate>> {
+        Some(Arc::<CommandHosts>::clone(&self.hosts))
     }
 }
 

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 
 use actions::{Action, Call};
 
+use crate::bash::CommandHosts;
 use crate::described::{BuiltIn, Described};
 use crate::{Failure, ToolContext, display};
 
@@ -81,6 +82,8 @@ const WHEN: &[&str] = &[
 pub struct Debug {
     context: Arc<ToolContext>,
     last_snapshots: Mutex<HashMap<String, snapshot::LastSnapshot>>,
+    /// The hosts of each session.
+    hosts: Mutex<HashMap<String, Arc<CommandHosts>>>,
 }
 
 impl Debug {
@@ -92,7 +95,7 @@ impl Debug {
             parameters: actions::SCHEMA.clone(),
         };
         // Sequential: a step and a concurrent inspection would see different stops.
-        Described::of(definition, Self { context, last_snapshots: Mutex::default() })
+        Described::of(definition, Self { context, last_snapshots: Mutex::default(), hosts: Mutex::default() })
             .for_words(WHEN)
             .sequential()
     }

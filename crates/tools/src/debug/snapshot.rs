@@ -197,6 +197,15 @@ impl Debug {
             };
             text.push_str(&format!("output{note}:\n{written}"));
         }
+        let denied = self.denied(session, &written).await?;
+        if !denied.is_empty() {
+            text.push_str(&format!(
+                "the sandbox denied: {}; to debug without it, start the program by `bash` with `\"sandbox\": false` \
+                 and `attach`\n",
+                denied.join(", ")
+            ));
+        }
+        details["denied"] = json!(denied);
         super::inspect::merge(&mut details, json!({ "output": written, "output_left_out": left_out }));
         self.last_snapshots.lock().insert(session.id.clone(), current);
         Ok(ToolResult::text(text).with_details(details))

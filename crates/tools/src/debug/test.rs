@@ -15,6 +15,7 @@ use shell::CommandLine;
 
 use super::actions::TestArguments;
 use super::caught_exceptions::{self, StackPlace, StopVerdict};
+use super::launch::SessionGrants;
 use super::runners::{self, CargoTest, Start, TestRun, last_lines};
 use super::test_discovery::{TestFile, is_javascript};
 use super::{Answer, Cx, Debug, cargo_tests, needs, signals, test_search};
@@ -46,8 +47,10 @@ impl Debug {
         let mut repeated = "";
         let (mut at, mut stop, passed) = self.to_failure(&session, &run, asked, None, cx.clock).await?;
         if let Some((index, is_reported)) = self.failing_stop(&at, &passed) {
-            let runs = Arc::new(super::launch::TerminalGrants(cx.grant_requester()));
-            let again = self.context.debug.relaunch(&self.context.debug.root_of(&at), runs, cx.clock).await?;
+            let root = self.context.debug.root_of(&at);
+            let grants = SessionGrants::new(cx, SessionGrants::confinement(&root));
+            let again = self.context.debug.relaunch(&root, grants.clone(), cx.clock).await?;
+            self.remember_hosts(&again, &grants);
             again.started_by(cx.starter.clone());
             (at, stop, _) = self.to_failure(&again, &run, asked, Some(index), cx.clock).await?;
             repeated = "it failed in a first run, and this is the second\n";
@@ -472,7 +475,9 @@ impl Debug {
         command: &CommandLine,
         cx: Cx<'_>,
     ) -> Result<ProgramOutput, Failure> {
-        let grant = cx.grant_requester().grant_confined_run("debug", command, &cx.cancel).await?;
+        let status = bash::sandbox_status(&self.context.shell, true, &cx).await;
+        let confinement = bash::confinement(status.as_ref());
+        let grant = cx.grant_requester().grant_run("debug", command, confinement, &cx.cancel).await?;
         let hosts = CommandHosts::new(&cx, cx.cancel.clone());
         let level = self.context.shell.processes.sandbox().await.level;
         let protected = bash::protect(level, &grant).await?;

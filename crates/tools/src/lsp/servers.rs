@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::ToolResult;
 use futures_util::future::BoxFuture;
-use policy::ErrorCode;
+use policy::{Confinement, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shell::CommandLine;
@@ -164,7 +164,8 @@ async fn permit_request(call: &Call<'_>, args: &Request, params: &Value) -> Resu
         env: Vec::new(),
         cwd: context.workspace.root().clone(),
     };
-    Ok(cx.permit_run("lsp", &command).await?)
+    // The server runs it, in its own sandbox.
+    Ok(cx.permit_run("lsp", &command, Confinement::Sandbox).await?)
 }
 
 /// Sends any request to a server.

@@ -45,8 +45,9 @@ impl Hub {
         let command = message.name.as_str();
         let able = |(id, it): &(&ClientId, &ClientState)| {
             // The agent starts child sessions, because each gets a hub of its own.
+            let has_terminal = it.phase == Phase::Live && it.capabilities.terminal;
             let can = it.role == Role::Agent
-                || it.phase == Phase::Live && command == "runInTerminal" && it.capabilities.terminal;
+                || command == "runInTerminal" && has_terminal && !self.options.keeps_programs;
             can && !tried.contains(*id)
         };
         let chosen =
