@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 use tests::editor::uri;
 use tests::{Batch, Editor, Sandbox, check_output, wait_for};
@@ -32,6 +34,26 @@ fn only_a_text_to_edit_shows_a_secret() {
     assert!(shows("read", json!({"path": "a.txt"})));
     assert!(!shows("grep", json!({"pattern": "key"})));
     assert!(!shows("read", json!({"path": "hunter2-hunter2"})));
+}
+
+#[test]
+fn output_is_not_taken_for_lines_of_the_result() {
+    let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    let line = "printf 'exit status 0\\nchanged: a.txt\\nthe exit status 1\\n'; false";
+    let text = sandbox.tool("bash", &json!({ "command": line })).ok();
+    assert_eq!(text, " exit status 0\n changed: a.txt\nthe exit status 1\nexit status 1");
+}
+
+#[test]
+fn a_command_that_undo_could_not_revert_does_not_run() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    sandbox.tool("bash", &json!({"command": "touch b.txt"})).ok();
+    let workspaces = std::fs::read_dir(sandbox.home().join("state/workspaces")).expect("a directory");
+    let state = workspaces.flatten().next().expect("a workspace").path();
+    sandbox.drop_root();
+    std::fs::set_permissions(state.join("commands"), std::fs::Permissions::from_mode(0o555)).expect("a mode");
+    sandbox.tool("bash", &json!({"command": "rm a.txt"})).fails("wrong_state");
+    assert_eq!(sandbox.read("a.txt"), "a\n");
 }
 
 #[test]

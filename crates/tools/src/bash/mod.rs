@@ -153,9 +153,13 @@ impl Bash {
         let (text, run, name) = (line.to_owned(), cx.run.clone(), label.clone());
         let mut before = blocking(move || {
             shell.prune();
-            records.then(|| shell.snapshots.before(&text, &run, &name, &shell.processes))
+            records.then(|| shell.snapshots.before(&text, &run, &name, &shell.processes)).transpose()
         })
-        .await?;
+        .await?
+        .map_err(|error| {
+            let message = format!("{error}; undo could not revert the command, so it does not run");
+            Failure::new(ErrorCode::WrongState, message)
+        })?;
         let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
         let protected = sandbox::protect(sandbox.level, &grant).await?;
         let hosts = CommandHosts::new(cx, job.stop.clone());
@@ -240,7 +244,8 @@ impl Bash {
         }
         let (offset, reader) = (args.offset, Arc::clone(&job));
         let page = blocking(move || reader.log.from(offset)).await?;
-        let mut text = format!("{}: {} ({})\n{}", job.name, short(&job.command), job.status(), page.text);
+        let mut text =
+            format!("{}: {} ({})\n{}", job.name, short(&job.command), job.status(), set_apart(&page.text));
         if let Some(next) = page.next {
             text = format!("{}\n… continues at line {next}", text.trim_end_matches('\n'));
         }
@@ -260,7 +265,7 @@ impl Bash {
         if !unsaved.is_empty() {
             text.push_str(&format!("not saved: {}\n", unsaved.join(", ")));
         }
-        text.push_str(&job.log.render(&job.name));
+        text.push_str(&set_apart(&job.log.render(&job.name)));
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -313,6 +318,28 @@ impl Bash {
         }
         text
     }
+}
+
+/// Beginnings of the lines that a result adds to the output.
+const OWN_LINES: [&str; 11] = [
+    "changed although protected: ",
+    "changed: ",
+    "ended by signal ",
+    "exit status ",
+    "not saved: ",
+    "not undoable: ",
+    "reverted: ",
+    "sandbox: ",
+    "stopped",
+    "the sandbox denied: ",
+    "timed out after ",
+];
+
+/// Indents each line of the output that looks like one of the result's own.
+fn set_apart(output: &str) -> String {
+    let is_own = |line: &&str| OWN_LINES.iter().any(|own| line.starts_with(own));
+    let lines = output.split_inclusive('\n');
+    lines.map(|line| if is_own(&line) { format!(" {line}") } else { line.to_owned() }).collect()
 }
 
 fn more(count: usize) -> String {

@@ -129,7 +129,16 @@ impl CommandSnapshots {
     ///
     /// `label` is the one that [`Self::after`] gets. Contents stored nowhere else are backed up on the disk.
     /// Blocks: some 100 ms for 50,000 files.
-    pub fn before(&self, line: &str, run: &RunId, label: &str, processes: &Processes) -> CommandSnapshot {
+    ///
+    /// # Errors
+    /// The backup cannot be written, so that undo could not restore anything.
+    pub fn before(
+        &self,
+        line: &str,
+        run: &RunId,
+        label: &str,
+        processes: &Processes,
+    ) -> Result<CommandSnapshot, StateError> {
         let began = file_clock();
         let index = Index::of(self.root().as_path());
         let Scan { files, directories, known_directories, special } = self.scan(index.as_ref());
@@ -164,11 +173,8 @@ impl CommandSnapshots {
         }
         let read = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
         *self.read.lock() = read.collect();
-        let backup_record = self.back_up(&images, run, label, processes).unwrap_or_else(|error| {
-            tracing::warn!(%error, "no backup: undo misses this command if Pilcrow is killed while it runs");
-            None
-        });
-        CommandSnapshot {
+        let backup_record = self.back_up(&images, run, label, processes)?;
+        Ok(CommandSnapshot {
             files,
             directories,
             known_directories,
@@ -180,7 +186,7 @@ impl CommandSnapshots {
             git_files: git_files(self.root()),
             began,
             backup_record,
-        }
+        })
     }
 
     fn back_up(

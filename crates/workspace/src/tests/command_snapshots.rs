@@ -44,7 +44,7 @@ async fn run_line(
 ) -> (CommandChanges, Arc<Processes>) {
     let processes = Processes::new(None);
     let snapshots = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
-    let before = snapshots.before(line, &RunId::new(), "bash: x", &processes);
+    let before = snapshots.before(line, &RunId::new(), "bash: x", &processes).unwrap();
     command(fixture.workspace.root().as_path());
     let wrote = snapshots.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
     (wrote, processes)
@@ -80,7 +80,7 @@ async fn backups_for_a_command_are_removed_with_it() {
     let snapshots = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
     let processes = Processes::new(None);
     for round in 1..=2 {
-        let before = snapshots.before("x", &RunId::new(), "bash: x", &processes);
+        let before = snapshots.before("x", &RunId::new(), "bash: x", &processes).unwrap();
         // The record refers to the earlier contents again, and to new ones.
         let expected: &[&str] = match round {
             1 => &["00000001.contents", "00000001.json", "held.lock"],
@@ -129,7 +129,7 @@ async fn a_users_change_after_a_kill_survives_the_undo() {
     let names = ["a.txt", "b.txt", "gone.txt", "mine.txt", "same.txt"];
     let fixture = Fixture::new(&names.map(|name| (name, "old\n")));
     let snapshots = CommandSnapshots::new(fixture.workspace.clone());
-    let mut before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    let mut before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None)).unwrap();
     before.mark_running();
     fixture.write("a.txt", "the command's\n");
     fixture.write("b.txt", "the command's\n");
@@ -156,7 +156,7 @@ async fn a_users_change_after_a_kill_survives_the_undo() {
 async fn without_a_known_end_undo_restores_only_deleted_files() {
     let fixture = Fixture::new(&[("a.txt", "old\n"), ("gone.txt", "old\n")]);
     let snapshots = CommandSnapshots::new(fixture.workspace.clone());
-    let before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    let before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None)).unwrap();
     fixture.write("a.txt", "whose?\n");
     std::fs::remove_file(fixture.path("gone.txt")).unwrap();
     copy_of_the_dead(&fixture);
@@ -176,7 +176,7 @@ async fn files_beyond_the_limit_are_counted_quickly() {
         std::fs::write(fixture.path(&format!("{number:04}")), "old\n").unwrap();
     }
     let snapshots = CommandSnapshots::new(fixture.workspace.clone());
-    let _before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    let _before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None)).unwrap();
     for number in 0..5_010 {
         std::fs::remove_file(fixture.path(&format!("{number:04}"))).unwrap();
     }
@@ -196,7 +196,7 @@ async fn an_unrecorded_command_waits_for_the_next_start() {
     let fixture = Fixture::new(&[("a.txt", "old\n"), ("b.txt", "old\n"), ("c.txt", "old\n")]);
     let snapshots = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
     let processes = Processes::new(None);
-    let before = snapshots.before("x", &RunId::new(), "bash: x", &processes);
+    let before = snapshots.before("x", &RunId::new(), "bash: x", &processes).unwrap();
     fixture.write("a.txt", "the command's\n");
     fixture.write("b.txt", "the command's\n");
     later_than(&fixture.workspace.root().as_path().join("b.txt"));
@@ -209,7 +209,7 @@ async fn an_unrecorded_command_waits_for_the_next_start() {
     later_than(commands.path().join(name).join("00000001.left.json").as_path());
     fixture.write("b.txt", "mine\n");
     // The next command uses its own directory, so that it does not wait for the end of this process.
-    let next = snapshots.before("x", &RunId::new(), "bash: x", &processes);
+    let next = snapshots.before("x", &RunId::new(), "bash: x", &processes).unwrap();
     let notes = notes_of_next_start(&fixture);
     assert_eq!(notes.keys().collect::<Vec<_>>(), ["a.txt", "b.txt"]);
     assert_eq!(kept_text(&notes["b.txt"]), "old\n");
@@ -217,7 +217,7 @@ async fn an_unrecorded_command_waits_for_the_next_start() {
     assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| fixture.text(name)), ["old\n", "mine\n", "old\n"]);
     drop(next);
     // A command cut off by the end of its call also waits.
-    let mut next = snapshots.before("x", &RunId::new(), "bash: x", &processes);
+    let mut next = snapshots.before("x", &RunId::new(), "bash: x", &processes).unwrap();
     next.mark_running();
     fixture.write("c.txt", "the command's\n");
     later_than(&fixture.workspace.root().as_path().join("c.txt"));
@@ -258,12 +258,9 @@ async fn git_restores_clean_files_and_ignored_files_stay() {
     git(&root, &["add", "."]);
     git(&root, &["commit", "-qm", "x"]);
     std::fs::write(root.join("b.txt"), "mine, not committed\n").unwrap();
-    let before = CommandSnapshots::new(fixture.workspace.clone()).before(
-        "x",
-        &RunId::new(),
-        "bash: x",
-        &Processes::new(None),
-    );
+    let before = CommandSnapshots::new(fixture.workspace.clone())
+        .before("x", &RunId::new(), "bash: x", &Processes::new(None))
+        .unwrap();
     assert!(before.is_from_git("a.txt") && !before.is_from_git("b.txt"));
     let (wrote, processes) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new a\n").unwrap();
@@ -427,12 +424,9 @@ async fn files_with_a_git_filter_are_not_restored_from_git() {
     age(&root);
     age(&root.join("sub"));
     git(&root, &["add", "."]);
-    let before = CommandSnapshots::new(fixture.workspace.clone()).before(
-        "x",
-        &RunId::new(),
-        "bash: x",
-        &Processes::new(None),
-    );
+    let before = CommandSnapshots::new(fixture.workspace.clone())
+        .before("x", &RunId::new(), "bash: x", &Processes::new(None))
+        .unwrap();
     assert!(before.is_from_git("b.txt"));
     assert!(!before.is_from_git("a.cfg") && !before.is_from_git("sub/c.x"));
 }
@@ -520,12 +514,9 @@ async fn windows_line_ends_are_restored() {
     git(&root, &["config", "core.safecrlf", "false"]);
     age(&root);
     git(&root, &["add", "."]);
-    let before = CommandSnapshots::new(fixture.workspace.clone()).before(
-        "x",
-        &RunId::new(),
-        "bash: x",
-        &Processes::new(None),
-    );
+    let before = CommandSnapshots::new(fixture.workspace.clone())
+        .before("x", &RunId::new(), "bash: x", &Processes::new(None))
+        .unwrap();
     assert!(!before.is_from_git("a.txt") && before.is_from_git("b.dat"));
     let (wrote, processes) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new\n").unwrap();
