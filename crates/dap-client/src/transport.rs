@@ -7,9 +7,10 @@
 //! [`Process`] owns everything that was started.
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use paths::StateDir;
@@ -31,6 +32,8 @@ use adapters::Transport;
 ///
 /// No event reports an open port, so Pilcrow polls.
 const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(15));
+/// Ports of adapters in the network of the sandbox.
+const INSIDE: Range<u16> = 20_000..30_000;
 /// Maximum number of bytes of an adapter's output that are searched for its port.
 const HEAD: usize = 64 * 1024;
 
@@ -71,6 +74,16 @@ impl Loopback {
                 sockets.listener.take().ok_or_else(|| std::io::Error::other("its port is in use"))
             }
             None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
+        }
+    }
+
+    /// A port at which an adapter will listen.
+    async fn free_port(&self) -> std::io::Result<u16> {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        match &self.0 {
+            // The system chooses none of these for others, such as the adapter's proxy.
+            Some(_) => Ok(INSIDE.start + NEXT.fetch_add(1, Ordering::Relaxed) % INSIDE.len() as u16),
+            None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr().map(|it| it.port()),
         }
     }
 
@@ -222,11 +235,11 @@ pub(crate) async fn open(
     };
     let (listener, port) = match &plan.adapter.transport {
         Transport::Stdio | Transport::Connect { announces: Some(_) } | Transport::Socket => (None, None),
-        Transport::Listen | Transport::Connect { announces: None } => {
+        Transport::Connect { announces: None } => (None, Some(network.free_port().await.map_err(socket)?)),
+        Transport::Listen => {
             let listener = network.listen().await.map_err(socket)?;
             let port = listener.local_addr().map_err(socket)?.port();
-            // A port that the adapter opens is released again.
-            ((plan.adapter.transport == Transport::Listen).then_some(listener), Some(port))
+            (Some(listener), Some(port))
         }
     };
     let reserved = match plan.adapter.transport {
