@@ -4,6 +4,7 @@
 //! load. With `--compare FILE` it prints the change against the output of an earlier run.
 
 mod compare;
+mod context;
 mod verdicts;
 
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ const EXECUTABLE: [&str; 7] = ["startup", "size", "sandbox", "references", "comm
 const SLOW: [&str; 3] = ["projects", "dap", "sizes"];
 /// The area of claims about renames, measured by name alone.
 const VERDICTS: &str = "verdicts";
+/// The area of tokens by task, measured by name alone.
+const CONTEXT: &str = "context";
 /// Areas to measure in process: area, package, benches.
 const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
     ("hashline", "hashline", &["edits", "line_checks"]),
@@ -42,7 +45,8 @@ pub(crate) struct Args {
     /// Area to measure; default: those of the executable (startup to search).
     /// One of startup, size, sandbox, references, commit, editor, search, hashline, lsp, hub, agent, llm, or all;
     /// or, as it takes minutes: projects and dap (a bare client beside Pilcrow, with servers and with debug adapters),
-    /// sizes (every tool on large texts), or verdicts (what renames claim, and what the compiler says)
+    /// sizes (every tool on large texts), verdicts (what renames claim, and what the compiler says), or context (tokens
+    /// that common tasks cost)
     #[arg(value_parser = parse_area)]
     area: Option<String>,
     /// Measure the dev build: it builds faster, but its figures are not a release's
@@ -58,14 +62,20 @@ pub(crate) struct Args {
     /// For verdicts: only this language
     #[arg(long, value_name = "NAME")]
     language: Option<String>,
+    /// For context: only this task; print its conversation
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
     /// For verdicts: time that a rename waits for its verdict
     #[arg(long, value_name = "TIME", default_value = "10s")]
     wait: String,
 }
 
 fn parse_area(area: &str) -> Result<String, String> {
-    let mut areas =
-        EXECUTABLE.into_iter().chain(SLOW).chain(IN_PROCESS.map(|(area, ..)| area)).chain(["all", VERDICTS]);
+    let mut areas = EXECUTABLE
+        .into_iter()
+        .chain(SLOW)
+        .chain(IN_PROCESS.map(|(area, ..)| area))
+        .chain(["all", VERDICTS, CONTEXT]);
     if areas.any(|known| known == area) { Ok(area.to_owned()) } else { Err(format!("no area `{area}`")) }
 }
 
@@ -82,6 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if area == Some(VERDICTS) {
         let found = verdicts::run(&pilcrow(args, &mut steps)?, args.language.as_deref(), &args.wait)?;
         ensure!(found == 0, "{found} false verdicts; the table and the lines above name them");
+    }
+    if area == Some(CONTEXT) {
+        context::run(&pilcrow(args, &mut steps)?, args.task.as_deref(), args.task.is_some())?;
     }
     if area.is_none_or(|area| area == "all" || EXECUTABLE.contains(&area) || SLOW.contains(&area)) {
         output.push_str(&executable(args, &mut steps)?);
