@@ -137,17 +137,16 @@ fn a_file_is_not_deleted_unread_or_through_a_link() {
     check_output(
         &said,
         &expect![[r#"
-        Not applied, nothing was changed.
-        long.txt: the edit deletes 97 of lines 4 to 100 that were not shown; read them first
-        [long.txt#E715]
-        1sg:line 1
-        2ar:line 2
-        3uf:line 3
-        … 4..=97 not shown
-        98aj:line 98
-        99ng:line 99
-        100yd:line 100
-    "#]],
+            Not applied, nothing was changed.
+            long.txt: the edit deletes 97 of lines 4 to 100 that were not shown; read them first
+            [long.txt#E715]
+            1sg:line 1
+            2ar:line 2
+            3uf:line 3
+            98aj:line 98
+            99ng:line 99
+            100yd:line 100
+        "#]],
     );
     let shown = batch.view("link.txt");
     let through = shown.header.replace("a.txt", "link.txt");

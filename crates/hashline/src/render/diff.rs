@@ -8,16 +8,13 @@ use crate::parse::display_markup;
 use crate::render::{LONGEST, push_line};
 use crate::{Lines, View};
 
-/// Number of lines of context around a change.
-const CONTEXT: usize = 2;
 /// Maximum number of changed lines shown; the rest is summarized.
 const MOST: usize = 120;
 /// Maximum bytes of rows shown, as many as a read shows; the rest is summarized.
 pub const MOST_BYTES: usize = 50 << 10;
-/// A compact diff of two texts; ordered `edits` turned the first into the second.
+/// The new rows of a text; ordered `edits` made it from `old`.
 ///
-/// Removed lines begin with `-`, new lines with `+` and their numbers, and two lines of context
-/// with a blank.
+/// The model wrote the edit, so that removed lines are only counted.
 pub fn compact_diff(old: &Lines, new: &Lines, edits: &[TextEdit], view: View) -> String {
     let mut out = String::new();
     diff(&mut Rows::new(&mut out, new, view, MOST_BYTES), old, edits);
@@ -53,66 +50,41 @@ impl<'a> Rows<'a> {
     /// Shows lines of the new text.
     ///
     /// A long line is only named, because its beginning could be mistaken for the whole line.
-    fn show(&mut self, sign: char, lines: RangeInclusive<usize>) {
+    fn show(&mut self, lines: RangeInclusive<usize>) {
         for line in lines {
             if self.new.content(line).len() > LONGEST {
                 self.push(&display_markup::elision(line, line));
             } else {
-                self.push(&format!("{sign}{}", self.view.row(self.new, line)));
+                self.push(&self.view.row(self.new, line));
                 self.shown.push(line);
             }
-        }
-    }
-
-    fn gone(&mut self, line: &str) {
-        if line.len() > LONGEST {
-            self.push(&format!("… a line of {} bytes removed", line.len()));
-        } else {
-            self.push(&format!("-{line}"));
         }
     }
 }
 
 pub(crate) fn diff(rows: &mut Rows<'_>, old: &Lines, edits: &[TextEdit]) {
-    let new = rows.new;
-    let changes = line_changes(old, new, edits);
-    let mut next = 1;
     let mut budget = MOST;
-    for (at, change) in changes.iter().enumerate() {
+    for change in line_changes(old, rows.new, edits) {
         let (first, count) = change.new;
         if rows.bytes == 0 {
-            rows.push(&display_markup::elision(first.min(new.count()).max(1), new.count().max(1)));
+            let last = rows.new.count().max(1);
+            rows.push(&display_markup::elision(first.min(last).max(1), last));
             return;
-        }
-        let from = first.saturating_sub(CONTEXT).max(next);
-        if from > next && next > 1 {
-            rows.push("…");
-        }
-        rows.show(' ', from..=first - 1);
-        let (old_first, old_count) = change.old;
-        let mut removed = 0;
-        while removed < old_count.min(budget) && rows.bytes > 0 {
-            rows.gone(old.content(old_first + removed));
-            removed += 1;
-        }
-        budget -= removed;
-        if removed < old_count {
-            rows.push(&format!("… {} more lines removed", old_count - removed));
         }
         let mut added = 0;
         while added < count.min(budget) && rows.bytes > 0 {
-            rows.show('+', first + added..=first + added);
+            rows.show(first + added..=first + added);
             added += 1;
         }
         budget -= added;
         if added < count {
             rows.push(&display_markup::elision(first + added, first + count - 1));
         }
-        next = first + count;
-        let until = changes.get(at + 1).map_or(usize::MAX, |change| change.new.0);
-        let to = (next + CONTEXT).min(until).min(new.count() + 1);
-        rows.show(' ', next..=to - 1);
-        next = next.max(to);
+        if count == 0 {
+            let removed = change.old.1;
+            let lines = if removed == 1 { "line" } else { "lines" };
+            rows.push(&format!("… {removed} {lines} removed before {first}"));
+        }
     }
 }
 

@@ -9,7 +9,6 @@ pub(crate) mod refusal;
 
 use std::ops::RangeInclusive;
 
-use crate::parse::display_markup;
 use crate::{Lines, Snapshot, SnapshotStore, Tag, View};
 
 /// Maximum length of a line that a refusal shows, in bytes.
@@ -17,8 +16,8 @@ pub(crate) const LONGEST: usize = 2_000;
 
 /// Lines of a snapshot under its header, in the form of `view`.
 ///
-/// Lines between, before and after the ranges are summarized in rows of their own (`… 3..=9 not shown`).
-/// Ranges may come in any order and may overlap.
+/// Nothing stands for the lines between ranges, since every row has its number. Ranges may come in any order and
+/// may overlap.
 ///
 /// This only renders; [`SnapshotStore::show`] also marks the lines as seen.
 pub fn render(path: &str, snapshot: &Snapshot, ranges: &[RangeInclusive<usize>], view: View) -> String {
@@ -57,20 +56,11 @@ pub(crate) fn rows(out: &mut String, lines: &Lines, ranges: &[RangeInclusive<usi
         if first > last {
             continue;
         }
-        gap(out, next, first - 1);
         for line in first..=last {
             out.push_str(&view.row(lines, line));
             out.push('\n');
         }
         next = last + 1;
-    }
-    gap(out, next, count);
-}
-
-fn gap(out: &mut String, first: usize, last: usize) {
-    if first <= last {
-        out.push_str(&display_markup::elision(first, last));
-        out.push('\n');
     }
 }
 

@@ -3,11 +3,8 @@
 //! A refusal shows the current lines, under a tag that is valid for the next edit. No section was
 //! changed.
 
-use std::ops::RangeInclusive;
-
 use serde::Serialize;
 
-use crate::parse::display_markup;
 use crate::{LineCheck, ParseError, Tag, View, render};
 
 /// Reasons of a refusal; a closed list.
@@ -171,20 +168,10 @@ impl Refusal {
                 section.anchors.iter().flat_map(|anchor| &anchor.lines).collect();
             lines.sort_by_key(|line| line.line);
             lines.dedup_by_key(|line| line.line);
-            let mut next = 1;
             for line in lines {
-                gap(&mut out, next..=line.line - 1);
                 render::push_line(&mut out, self.view.numbered(line.line, Some(line.check), &line.text));
-                next = line.line + 1;
             }
-            gap(&mut out, next..=section.line_count);
         }
         out
-    }
-}
-
-fn gap(out: &mut String, lines: RangeInclusive<usize>) {
-    if !lines.is_empty() {
-        render::push_line(out, display_markup::elision(*lines.start(), *lines.end()));
     }
 }

@@ -135,7 +135,6 @@ fn a_partly_seen_block_is_refused_and_shown() {
         3cy:    if y:
         4qh:        return y
         5mk:    return 0
-        … 6..=10 not shown
     "#]]
     .assert_eq(&refusal.render());
     session.store.see("a.py", tag, 3..=3);

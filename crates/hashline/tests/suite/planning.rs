@@ -44,7 +44,7 @@ fn files_are_removed_and_renamed() {
     assert_eq!(session.files.texts.keys().collect::<Vec<_>>(), ["c", "sub/d"]);
     assert_eq!(outcomes[0].text, "deleted a\n");
     let tag = outcomes[1].tag.unwrap();
-    assert!(outcomes[1].text.starts_with(&format!("renamed b to sub/d\n[sub/d#{tag}]\n-x\n+1")));
+    assert!(outcomes[1].text.starts_with(&format!("renamed b to sub/d\n[sub/d#{tag}]\n1")));
     // The new path keeps the lines shown under the old one.
     let line = session.anchor("sub/d", 1);
     session.edit(&format!("[sub/d#{tag}]\nPUT {line}:\n+w\n")).unwrap();
