@@ -29,10 +29,11 @@ fn omp_2247_errors_are_never_called_ok() {
     check_output(
         &said,
         &expect![[r#"
-        1 error, 0 warnings, 0 hints in 1 file (basedpyright)
-        a.py:1: error: wrong (basedpyright)
-            one
-    "#]],
+            1 error, 0 warnings, 0 hints in 1 file (basedpyright)
+            a.py:1: error: wrong (basedpyright)
+            [a.py#5AF7B686]
+            1kd:one
+        "#]],
     );
 }
 
@@ -68,12 +69,14 @@ fn omp_10702_a_glob_selects_exactly_its_files() {
     check_output(
         &said,
         &expect![[r#"
-        2 errors, 0 warnings, 0 hints in 2 files (basedpyright)
-        a.py:1: error: wrong (basedpyright)
-            one
-        b.py:1: error: wrong (basedpyright)
-            two
-    "#]],
+            2 errors, 0 warnings, 0 hints in 2 files (basedpyright)
+            a.py:1: error: wrong (basedpyright)
+                also at b.py:1
+            [a.py#5AF7B686]
+            1kd:one
+            [b.py#357C959C]
+            1eg:two
+        "#]],
     );
     assert_eq!(scripted.got("textDocument/diagnostic"), 2);
     sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "*.nothing"})).fails("not_found");
@@ -81,12 +84,14 @@ fn omp_10702_a_glob_selects_exactly_its_files() {
     check_output(
         &said,
         &expect![[r#"
-        2 errors, 0 warnings, 0 hints in 2 files (basedpyright)
-        a.py:1: error: wrong (basedpyright)
-            one
-        deep/c.py:1: error: wrong (basedpyright)
-            three
-    "#]],
+            2 errors, 0 warnings, 0 hints in 2 files (basedpyright)
+            a.py:1: error: wrong (basedpyright)
+                also at deep/c.py:1
+            [a.py#5AF7B686]
+            1kd:one
+            [deep/c.py#D0D13E2C]
+            1md:three
+        "#]],
     );
 }
 
@@ -124,8 +129,7 @@ fn omp_4910_an_edit_does_not_wait_forever_for_a_server() {
         &said,
         &expect![[r#"
             [a.py#9BC6]
-            -one
-            +1vy:uno
+            1vy:uno
             not checked yet by basedpyright: it has not reported on 1 file
         "#]],
     );

@@ -47,13 +47,12 @@ fn one_failing_symbol_leaves_the_others_of_a_call() {
     check_output(
         &said,
         &expect![[r#"
-        implementations of `greet`: 1 place (basedpyright)
-        [a.py#68C7E7DC]
-        1pk:def greet(): ...
-        … 2 not shown
-        `nowhere`: no file of <sandbox>/the project contains the word `nowhere` (not_found)
-        implementations of `shout`: none found (basedpyright)
-    "#]],
+            implementations of `greet`: 1 place (basedpyright)
+            [a.py#68C7E7DC]
+            1pk:def greet(): ...
+            `nowhere`: no file of <sandbox>/the project contains the word `nowhere` (not_found)
+            implementations of `shout`: none found (basedpyright)
+        "#]],
     );
     assert_eq!(answer.value["details"]["answers"].as_array().map(Vec::len), Some(3));
     let all = json!({"action": "implementation", "symbols": ["nowhere", "nothing"]});
@@ -80,13 +79,11 @@ fn callers_are_listed_with_their_call_lines() {
     check_output(
         &said,
         &expect![[r#"
-        callers of `greet`: 1 function with 1 call (basedpyright)
-        note: more methods named `greet` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
-          a.py:2: function shout
-        [a.py#68C7E7DC]
-        … 1 not shown
-        2ke:def shout(): greet()
-    "#]],
+            callers of `greet`: 1 function with 1 call (basedpyright)
+            note: more methods named `greet` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
+            [a.py#68C7E7DC]
+            2ke:def shout(): greet()
+        "#]],
     );
     // Plain text has the same content.
     let said = sandbox.run(&["run", "who calls greet", "--yes"]).expect(0).stdout;

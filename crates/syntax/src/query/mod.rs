@@ -4,6 +4,6 @@ pub(crate) mod block;
 mod comment;
 mod declarations;
 mod names;
-mod outline;
+pub(crate) mod outline;
 pub(crate) mod pattern;
 pub(crate) mod role;

@@ -11,7 +11,7 @@ fn parse(language: Language, text: &str) -> Tree {
 }
 
 #[test]
-fn every_sample_parses_and_has_blocks_and_folds() {
+fn every_sample_parses_and_has_blocks() {
     for language in Language::ALL {
         let text = sample(language, 6);
         let tree = parse(language, &text);
@@ -19,10 +19,9 @@ fn every_sample_parses_and_has_blocks_and_folds() {
         let lines = text.lines().count();
         let blocks = (1..=lines).filter(|line| tree.block(&text, *line).is_ok()).count();
         assert!(blocks * 4 > lines, "{}: {blocks} of {lines} lines begin a block", language.name());
-        for depth in 0..4 {
-            let folds = tree.folds(&text, depth);
-            assert!(folds.windows(2).all(|pair| pair[0].end() + 1 < *pair[1].start()), "{folds:?}");
-            assert!(folds.iter().all(|fold| *fold.start() > 1 && *fold.end() < lines), "{folds:?}");
+        for declaration in tree.outline(&text) {
+            let (head, range) = (&declaration.head, &declaration.range);
+            assert!(head.start == range.start && head.end <= range.end, "{declaration:?}");
         }
     }
 }
@@ -130,7 +129,7 @@ proptest! {
                 prop_assert!(*block.lines.start() == line && block.lines.end() >= block.lines.start());
             }
         }
-        (0..3).for_each(|depth| drop(new.folds(&after, depth)));
+        new.outline(&after);
     }
 }
 
@@ -143,7 +142,7 @@ fn deep_nesting_is_walked_without_recursion() {
     let text = format!("{}{}", "[\n".repeat(2_000), "]\n".repeat(2_000));
     let tree = parse(Language::Json, &text);
     assert_eq!(tree.block(&text, 2).unwrap().lines, 2..=3_999);
-    assert_eq!(tree.folds(&text, 0), [2..=3_999]);
+    assert_eq!(tree.outline(&text), []);
 }
 
 #[test]

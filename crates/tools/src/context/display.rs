@@ -17,18 +17,6 @@ pub(crate) fn line_count(text: &str) -> usize {
 ///
 /// Marks the lines shown.
 pub(crate) fn render_lines(context: &ToolContext, document: &Document, lines: &[usize]) -> String {
-    render_folded(context, document, lines, &[])
-}
-
-/// Renders lines as [`render_lines`] does, but leaves out `folds`.
-///
-/// A fold counts as shown when an edit names it by both of these lines.
-pub(crate) fn render_folded(
-    context: &ToolContext,
-    document: &Document,
-    lines: &[usize],
-    folds: &[RangeInclusive<usize>],
-) -> String {
     let path = context.display_path(&document.path);
     let ranges = ranges(lines);
     if let Some(saved) = &context.saved_snapshots {
@@ -36,9 +24,6 @@ pub(crate) fn render_folded(
     }
     let text = context.with_snapshots(|store| {
         let tag = store.record(&path, document.text.clone());
-        for fold in folds {
-            store.fold(&path, tag, fold.clone());
-        }
         store.show(&path, tag, &ranges, context.settings().view).unwrap_or_default()
     });
     let Some(saved) = &context.saved_snapshots else { return text };

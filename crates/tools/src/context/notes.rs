@@ -115,7 +115,8 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
 pub(crate) fn headline(item: &Diagnostic) -> String {
     let source = item.source.as_deref().unwrap_or(&item.server);
     let code = item.code.as_ref().map(|code| format!(" [{code}]")).unwrap_or_default();
-    format!("{}: {}{code} ({source})", item.severity, item.message.trim().replace('\n', "\n    "))
+    let lines = item.message.lines().map(str::trim).filter(|line| !line.is_empty());
+    format!("{}: {}{code} ({source})", item.severity, lines.collect::<Vec<_>>().join("\n    "))
 }
 
 /// Renders a line for each server about its sources that only run on save.

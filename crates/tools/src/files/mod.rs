@@ -3,7 +3,7 @@
 pub(crate) mod change;
 mod checkpoint;
 mod edit;
-mod outline;
+pub(crate) mod outline;
 mod read;
 mod undo;
 mod write;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use text::LineIndex;
 use workspace::{Document, EntryKind, Owner, PathError, ReadError};
 
-use super::outline::{self, Outline};
+use super::outline;
 use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::search::target;
 use crate::{Failure, ServerStart, ToolContext, arguments, display};
@@ -86,7 +86,7 @@ impl BuiltIn for Read {
         if args.is_whole()
             && is_long(&document)
             && !is_dense
-            && let Some(outline) = outline::outline_of(context, &document, MAX_LINES, MAX_BYTES).await
+            && let Some(outline) = outline::outline_of(context, &document).await
         {
             return Ok(outlined(context, &document, &outline));
         }
@@ -132,16 +132,16 @@ fn is_dense(text: &str) -> bool {
     long > text.len() / 2
 }
 
-fn outlined(context: &ToolContext, document: &Document, outline: &Outline) -> ToolResult {
-    let total = display::line_count(&document.text);
-    let mut notes = state_notes(document);
-    notes.push(format!("outline of {total} lines with folded bodies; read one with offset and limit"));
-    let mut text = display::render_folded(context, document, &outline.lines, &outline.folds);
+fn outlined(context: &ToolContext, document: &Document, outline: &str) -> ToolResult {
+    let (total, path) = (display::line_count(&document.text), context.display_path(&document.path));
+    let mut text = format!(
+        "{path}: outline of {total} lines; read a part with `symbol` (`Type.method`), or `offset` and `limit`\n{outline}\n"
+    );
+    let notes = state_notes(document);
     for note in &notes {
         text.push_str(&format!("({note})\n"));
     }
-    let folds: Vec<[usize; 2]> = outline.folds.iter().map(|fold| [*fold.start(), *fold.end()]).collect();
-    let details = json!({ "path": context.display_path(&document.path), "lines": total, "folds": folds, "notes": notes });
+    let details = json!({ "path": path, "lines": total, "is_outline": true, "notes": notes });
     ToolResult::text(text).with_details(details).exact()
 }
 

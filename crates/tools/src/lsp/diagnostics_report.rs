@@ -1,6 +1,6 @@
 //! The answer of `diagnostics`: counts, the worst problems, and unknown parts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lsp_client::{Answer, Diagnostic, Diagnostics, Related, Reported, Severity};
 use paths::AbsPath;
@@ -9,12 +9,15 @@ use text::LineIndex;
 use workspace::Document;
 
 use super::report::{MAX_ENTRIES, missing_servers, named};
+use super::truncate;
 use crate::{ToolContext, counted, notes};
 
 /// Maximum number of diagnostics in the text.
 const MAX_ROWS: usize = 100;
 /// Maximum number of diagnostics with related places, tags and page in the details.
 const MAX_DETAILED: usize = 1000;
+/// Maximum number of further places of one message.
+const MAX_PLACES: usize = 30;
 /// Maximum number of related places of one diagnostic in the text.
 const MAX_RELATED: usize = 3;
 
@@ -62,10 +65,25 @@ impl<'a> DiagnosticsReport<'a> {
         let mut worst: Vec<&(usize, &Diagnostic)> = self.found.iter().collect();
         worst.sort_by_key(|(_, item)| item.severity);
         let mut text = format!("{}{}\n", self.counts(), self.servers());
-        text.extend(worst.iter().take(MAX_ROWS).map(|found| self.row(found)));
-        if worst.len() > MAX_ROWS {
-            text.push_str(&format!("… and {} more; name a `file`\n", worst.len() - MAX_ROWS));
+        let mut messages: Vec<(String, Vec<&(usize, &Diagnostic)>)> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for found in worst.iter().copied() {
+            let message = notes::headline(found.1);
+            match known.get(&message).filter(|_| found.1.related().is_empty()) {
+                Some(at) => messages[*at].1.push(found),
+                None if messages.len() < MAX_ROWS => {
+                    known.insert(message.clone(), messages.len());
+                    messages.push((message, vec![found]));
+                }
+                None => {}
+            }
         }
+        text.extend(messages.iter().map(|(message, places)| self.row(message, places)));
+        let shown: usize = messages.iter().map(|(_, places)| places.len()).sum();
+        if worst.len() > shown {
+            text.push_str(&format!("… and {} more; name a `file`\n", worst.len() - shown));
+        }
+        self.push_lines(&mut text, messages.iter().flat_map(|(_, places)| places).copied());
         let (pending, failed) = self.push_unknown(&mut text);
         let on_save: BTreeSet<(String, String)> = self.on_save().cloned().collect();
         text.extend(notes::on_save_lines(self.context, &on_save, true));
@@ -137,15 +155,31 @@ impl<'a> DiagnosticsReport<'a> {
         self.answers.iter().flat_map(|(_, answer)| &answer.value.on_save)
     }
 
-    /// Renders a diagnostic with its line and related places.
-    fn row(&self, (file, item): &(usize, &Diagnostic)) -> String {
-        let (document, index) = &self.files[*file];
-        let line = index.line_of(item.range.start);
-        let source =
-            index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
-        let path = self.context.display_path(&document.path);
-        let mut row = format!("{path}:{}: {}\n    {source}\n", line + 1, notes::headline(item));
-        for related in item.related().into_iter().take(MAX_RELATED) {
+    /// Renders a message with its places and those related to it.
+    fn row(&self, message: &str, places: &[&(usize, &Diagnostic)]) -> String {
+        let place = |(file, item): &(usize, &Diagnostic)| {
+            let (document, index) = &self.files[*file];
+            (self.context.display_path(&document.path), index.line_of(item.range.start) + 1)
+        };
+        let [first, more @ ..] = places else { return String::new() };
+        let (path, line) = place(first);
+        let mut row = format!("{path}:{line}: {message}\n");
+        let mut more: Vec<(String, usize)> = more.iter().map(|found| place(found)).collect();
+        more.dedup();
+        more.retain(|(other, at)| (other, *at) != (&path, line));
+        let mut last = &path;
+        for (at, (path, line)) in more.iter().take(MAX_PLACES).enumerate() {
+            let before = if at == 0 { "    also at " } else { ", " };
+            let name = if path == last { String::new() } else { format!("{path}:") };
+            row.push_str(&format!("{before}{name}{line}"));
+            last = path;
+        }
+        match more.len() {
+            0 => {}
+            1..=MAX_PLACES => row.push('\n'),
+            count => row.push_str(&format!(" and {} more\n", count - MAX_PLACES)),
+        }
+        for related in first.1.related().into_iter().take(MAX_RELATED) {
             let message = related.message.replace('\n', " ");
             row.push_str(&format!(
                 "    {}:{}: {message}\n",
@@ -154,6 +188,19 @@ impl<'a> DiagnosticsReport<'a> {
             ));
         }
         row
+    }
+
+    /// Adds the lines of errors and warnings in the form that `edit` takes.
+    fn push_lines<'b>(&self, text: &mut String, found: impl Iterator<Item = &'b (usize, &'b Diagnostic)>) {
+        let mut lines: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (file, item) in found.filter(|(_, item)| item.severity <= Severity::Warning) {
+            let (_, index) = &self.files[*file];
+            lines.entry(*file).or_default().insert(index.line_of(item.range.start) + 1);
+        }
+        for (file, lines) in lines {
+            let lines: Vec<usize> = lines.into_iter().collect();
+            text.push_str(&truncate::lines(self.context, self.files[file].0, &lines, &[]));
+        }
     }
 
     /// Renders a diagnostic for the details.

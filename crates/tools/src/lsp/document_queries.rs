@@ -108,7 +108,7 @@ async fn highlights(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failur
     let mut lines: Vec<usize> = found.iter().map(|it| it.line).collect();
     lines.dedup();
     if !lines.is_empty() {
-        text.push_str(&truncate::lines(context, &target.document, &lines));
+        text.push_str(&truncate::lines(context, &target.document, &lines, &[]));
     }
     let list: Vec<Value> = found
         .iter()

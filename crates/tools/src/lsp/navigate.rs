@@ -82,7 +82,7 @@ async fn locations(call: &Call<'_>, place: &Place, to: Navigate) -> Result<ToolR
         let more = context.servers.navigate(to, &other.document, other.range.start, request).await?;
         add(&mut answer, more);
     }
-    Ok(shown(context, &format!("{words} of {}", target.title(context)), answer, cx))
+    Ok(shown(context, &format!("{words} of {}", target.title(context)), answer, cx).await)
 }
 
 /// Adds the places of another declaration of the same symbol.
@@ -106,17 +106,17 @@ async fn references(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failur
         let more = context.servers.references(&other.document, other.range.start, true, request).await?;
         add(&mut answer, more);
     }
-    Ok(shown(context, &format!("references of {}", target.title(context)), answer, cx))
+    Ok(shown(context, &format!("references of {}", target.title(context)), answer, cx).await)
 }
 
-fn shown(context: &ToolContext, title: &str, answer: Answer<Vec<Location>>, cx: &ToolCx) -> ToolResult {
+async fn shown(context: &ToolContext, title: &str, answer: Answer<Vec<Location>>, cx: &ToolCx) -> ToolResult {
     let mut text = report::heading(
         title,
         answer.value.len(),
         &answer.server,
         notes::render(context, &answer.notes).as_deref(),
     );
-    text.push_str(&report::locations(context, &answer.value, cx));
+    text.push_str(&report::locations(context, &answer.value, cx).await);
     let listed = answer.value.iter().take(report::MAX_ENTRIES);
     let list: Vec<Value> = listed.map(|place| location(context, place, cx)).collect();
     let left_out = answer.value.len() - list.len();
@@ -203,7 +203,7 @@ async fn callers(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> 
     let (document, offset) = (&target.document, target.range.start);
     let found = refactor::callers(&context.workspace, &context.servers, document, offset, request).await?;
     let note = notes::render_refactoring(context, &found.notes);
-    Ok(calls(call, "callers", &target, &found.calls, &found.server, note))
+    Ok(calls(call, "callers", &target, &found.calls, &found.server, note).await)
 }
 
 async fn callees(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
@@ -211,11 +211,11 @@ async fn callees(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> 
     let target = target::resolve(context, place, request).await?;
     let answer = context.servers.callees(&target.document, target.range.start, request).await?;
     let note = notes::render(context, &answer.notes);
-    Ok(calls(call, "callees", &target, &answer.value, &answer.server, note))
+    Ok(calls(call, "callees", &target, &answer.value, &answer.server, note).await)
 }
 
 /// Renders callers or callees.
-fn calls(
+async fn calls(
     Call { context, cx, .. }: &Call<'_>,
     title: &str,
     target: &target::Target,
@@ -228,11 +228,14 @@ fn calls(
         0 => "none found".to_owned(),
         count => format!("{} with {}", counted(count, "function"), counted(places.len(), "call")),
     };
-    let title = format!("{title} of {}: {amount} ({server})", target.title(context));
-    let mut text = report::with_note(&title, note.as_deref()) + "\n";
-    let symbols: Vec<&Symbol> = calls.iter().map(|call| &call.symbol).collect();
-    text.push_str(&listed(context, &symbols));
-    text.push_str(&report::locations(context, &places, cx));
+    let heading = format!("{title} of {}: {amount} ({server})", target.title(context));
+    let mut text = report::with_note(&heading, note.as_deref()) + "\n";
+    // The rows of calls name their callers; where callees are, only the list says.
+    if title == "callees" {
+        let symbols: Vec<&Symbol> = calls.iter().map(|call| &call.symbol).collect();
+        text.push_str(&listed(context, &symbols));
+    }
+    text.push_str(&report::locations(context, &places, cx).await);
     let list: Vec<Value> = calls
         .iter()
         .map(|call| {

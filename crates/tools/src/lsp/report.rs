@@ -16,6 +16,7 @@ use text::LineIndex;
 use workspace::{Document, Version};
 
 use super::{may_read, truncate};
+use crate::files::outline;
 use crate::{ServerStart, ToolContext, counted, notes};
 
 /// Maximum number of places shown with their lines.
@@ -43,8 +44,8 @@ pub(super) fn with_note(text: &str, note: Option<&str>) -> String {
     }
 }
 
-/// Renders places by file, each line in the form that `edit` takes.
-pub(super) fn locations(context: &ToolContext, places: &[Location], cx: &ToolCx) -> String {
+/// Renders places by file and declaration, each line in the form that `edit` takes.
+pub(super) async fn locations(context: &ToolContext, places: &[Location], cx: &ToolCx) -> String {
     let mut by_file: BTreeMap<&AbsPath, Vec<usize>> = BTreeMap::new();
     for place in places.iter().take(MAX_PLACES) {
         by_file.entry(&place.path).or_default().push(place.line);
@@ -60,7 +61,10 @@ pub(super) fn locations(context: &ToolContext, places: &[Location], cx: &ToolCx)
             continue;
         }
         match is_inside.then(|| context.workspace.document(path).ok()).flatten() {
-            Some(document) => out.push_str(&truncate::lines(context, &document, &lines)),
+            Some(document) => {
+                let declarations = outline::declarations(context, &document).await.unwrap_or_default();
+                out.push_str(&truncate::lines(context, &document, &lines, &declarations));
+            }
             None => {
                 // Files of another project or of the language itself are shown and not edited.
                 for place in places.iter().filter(|place| place.path == *path) {

@@ -4,8 +4,10 @@
 
 use agent::ToolResult;
 use llm::Content;
+use syntax::Declaration;
 use workspace::Document;
 
+use crate::files::outline;
 use crate::{ToolContext, display};
 
 /// Maximum length of a line that is shown whole, in bytes.
@@ -17,19 +19,35 @@ const ALL: usize = 64 * 1024;
 
 /// Renders lines of a document in the form that `edit` takes.
 ///
-/// Shows only the beginning of very long lines.
-pub(super) fn lines(context: &ToolContext, document: &Document, lines: &[usize]) -> String {
-    let all = hashline::Lines::new(document.text.clone());
-    let is_long = |line: &&usize| (1..=all.count()).contains(*line) && all.content(**line).len() > LINE;
-    let (long, short): (Vec<&usize>, Vec<&usize>) = lines.iter().partition(is_long);
-    let short: Vec<usize> = short.into_iter().copied().collect();
-    let mut out = match short.is_empty() {
-        true => format!("{}:\n", context.display_path(&document.path)),
-        false => display::render_lines(context, document, &short),
-    };
-    for line in long {
-        out.push_str(&format!("{line}: {}\n", cut(all.content(*line))));
+/// A row before them names the one of `declarations` that is around them. Shows only the beginning of very long lines.
+pub(super) fn lines(
+    context: &ToolContext,
+    document: &Document,
+    lines: &[usize],
+    declarations: &[Declaration],
+) -> String {
+    let mut recorded = display::record(context, std::iter::once(document));
+    let Some(file) = recorded.first_mut() else { return String::new() };
+    let mut out = file.header(context);
+    let mut inside = None;
+    let count = file.lines().count();
+    for &line in lines.iter().filter(|line| (1..=count).contains(*line)) {
+        let text = file.lines().content(line);
+        // A line that begins a declaration shows its name.
+        let offset = file.lines().content_range(line).start;
+        let around = outline::enclosing(declarations, offset);
+        if around != inside {
+            out.push_str(&format!("in {}:\n", around.as_deref().unwrap_or("the file")));
+            inside = around;
+        }
+        if text.len() > LINE {
+            out.push_str(&format!("{line}: {}\n", cut(text)));
+            continue;
+        }
+        out.push_str(&(file.row(context, line) + "\n"));
+        file.mark_shown(line);
     }
+    display::mark_shown(context, &recorded);
     out
 }
 
