@@ -172,7 +172,7 @@ fn command_edits_report_errors_in_all_affected_files() {
               b.py
             3 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
               a.py:1: error: about def hello():
-                    return 1 [E1] (basedpyright)
+                return 1 [E1] (basedpyright)
               b.py:1: error: about from a import hello [E1] (basedpyright)
               c.py:1: error: about import a
                 a.greet() [E1] (basedpyright)

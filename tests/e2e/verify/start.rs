@@ -17,7 +17,7 @@ fn a_package_without_a_server_hides_no_dependents() {
               lib/a.py: changed
             2 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
               lib/a.py:1: error: about def greet():
-                    return 2 [E1] (basedpyright)
+                return 2 [E1] (basedpyright)
               lib/user.py:1: error: about greet [E1] (basedpyright)
             Not checked: 1 of 3 files (no language server of app runs).
         "#]],
@@ -40,15 +40,12 @@ fn changed_files_without_a_running_server_are_counted() {
         &said,
         &expect![[r#"
             [lib/a.py#F316]
-             1ak:def greet():
-            -    return 1
-            +2jy:    return 2
+            2jy:    return 2
             [app/other.py#C0C1]
-            -other
-            +1xe:others
+            1xe:others
             2 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
               lib/a.py:1: error: about def greet():
-                    return 2 [E1] (basedpyright)
+                return 2 [E1] (basedpyright)
               lib/user.py:1: error: about greet [E1] (basedpyright)
             Not checked: 2 of 4 files (no language server of app runs).
         "#]],
@@ -152,13 +149,13 @@ fn undo_and_shell_commands_report_new_errors() {
     check_output(
         &answer.ok(),
         &expect![[r#"
-        exit status 0
-        changed: a.py
-        introduced: 1 error, 0 warnings
-          a.py:1: error: about def f():
+            exit status 0
+            changed: a.py
+            introduced: 1 error, 0 warnings
+              a.py:1: error: about def f():
                 return 3 [E1] (basedpyright)
-        fixed: 1
-          a.py:1: error: about def f():
+            fixed: 1
+              a.py:1: error: about def f():
                 return 1 [E1] (basedpyright)"#]],
     );
     reports(&answer, 3, 1);
