@@ -553,11 +553,24 @@ fn a_proxy_asks_with_its_own_keys() {
             refused.lines().last().unwrap_or_default(),
             &expect![[r#"{"error":{"message":"the request is not a JSON object"}}"#]],
         );
+        let request =
+            json!({"model": "mine/usual", "context": {"messages": [{"role": "user", "content": "hi"}]}});
+        for _ in 0..4 {
+            let answer = by_hand(&url, "bearer a-token-of-the-proxy", &request.to_string());
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+        let used = keys(server)[2..].to_vec();
+        assert!(used[0] != used[1] && used[..2] == used[2..], "without a session: {used:?}");
         proxy.kill().expect("the process can be killed");
         proxy.wait().expect("the process has ended");
     });
     let sandbox = Sandbox::with(&[]);
     assert!(sandbox.run(&["proxy"]).expect(2).all().contains("PILCROW_PROXY_TOKEN"));
+    let short = sandbox.command(&["proxy"]).env("PILCROW_PROXY_TOKEN", "fifteen-letters").output().unwrap();
+    assert_eq!(short.status.code(), Some(2));
+    expect![[r#"
+        pilcrow: PILCROW_PROXY_TOKEN has 15 characters, which can be guessed; set at least 16 random ones, such as those of `openssl rand -hex 16`
+    "#]].assert_eq(&String::from_utf8_lossy(&short.stderr));
 }
 
 /// The answer to one request.

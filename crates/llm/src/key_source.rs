@@ -17,6 +17,11 @@ pub trait KeySource: Debug + Send + Sync {
     /// cancelled. On `Err`, which has the reason, the transport does not send the request.
     fn key(&self) -> BoxFuture<'_, Result<Option<ApiKey>, KeyError>>;
 
+    /// Begins with the next key, if there are several.
+    ///
+    /// It is called for each request that belongs to no session.
+    fn advance(&self) {}
+
     /// Records that the provider rejected this key.
     ///
     /// Returns whether [`KeySource::key`] now provides another one, with which the request is

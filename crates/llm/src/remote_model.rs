@@ -60,6 +60,11 @@ impl Model for RemoteModel {
         };
         let decoder = Priced::wrap(decoder, self.endpoint.price.as_ref());
         let transport = self.transport.clone();
+        if request.session_id.is_empty()
+            && let Some(keys) = &self.endpoint.keys
+        {
+            keys.advance();
+        }
         let own_key = request.api_key.is_some() && self.protocol.sends_own_key();
         MessageStream::spawn(empty, cancel, move |writer| async move {
             match encoded {

@@ -76,6 +76,8 @@ pub struct RunKeys {
     ///
     /// `None` before the first request, so that an unused model takes no turn.
     current: Mutex<Option<usize>>,
+    /// The keys given to requests, which may be concurrent.
+    given: Mutex<BTreeMap<usize, ApiKey>>,
 }
 
 static RINGS: Mutex<BTreeMap<String, Arc<KeyRing>>> = Mutex::new(BTreeMap::new());
@@ -115,7 +117,8 @@ pub fn find(
     };
     let name = format!("{provider} {sources:?}");
     let ring = RINGS.lock().entry(name).or_insert_with(|| Arc::new(KeyRing::new(sources))).clone();
-    Ok(Some(RunKeys { provider: provider.to_owned(), ring, runner, current: Mutex::default() }))
+    let (provider, current, given) = (provider.to_owned(), Mutex::default(), Mutex::default());
+    Ok(Some(RunKeys { provider, ring, runner, current, given }))
 }
 
 /// Returns the first non-empty variable.
@@ -296,12 +299,19 @@ impl KeySource for RunKeys {
                 let index = current.unwrap_or_else(|| self.ring.next_key(&self.runner.state, &self.provider));
                 *current.insert(self.ring.usable(index))
             };
-            self.look_up(index).await.map_err(KeyError)
+            let key = self.look_up(index).await.map_err(KeyError)?;
+            self.given.lock().extend(key.clone().map(|key| (index, key)));
+            Ok(key)
         })
     }
 
+    fn advance(&self) {
+        *self.current.lock() = None;
+    }
+
     fn rejected(&self, key: &ApiKey, refusal: KeyRejection) -> bool {
-        let Some(index) = *self.current.lock() else { return false };
+        let given = |(index, it): (&usize, &ApiKey)| (it == key).then_some(*index);
+        let Some(index) = self.given.lock().iter().find_map(given) else { return false };
         // A key printed a while ago may have expired; the command runs again before the key pauses.
         let printed = self.ring.printed.lock().remove(&index);
         if let (RejectionReason::Unknown, Some((old, at))) = (refusal.why, printed)

@@ -36,6 +36,8 @@ use crate::{cli, open, output, stop};
 
 /// Name of the environment variable with the token.
 const TOKEN: &str = "PILCROW_PROXY_TOKEN";
+/// Minimum length of the token.
+const MIN_TOKEN: usize = 16;
 /// Maximum size of a request in bytes, images included.
 const MAX_BODY: usize = 256 * 1024 * 1024;
 /// Interval of pings in an idle stream.
@@ -70,7 +72,7 @@ struct CachedModel {
 impl Proxy {
     /// Returns the model for a request of this session.
     ///
-    /// Without a session, creates a new one each time.
+    /// Requests without a session share one, which uses the next key for each.
     fn model(&self, name: &str, session_id: &str) -> anyhow::Result<Arc<dyn Model>> {
         {
             let mut models = self.models.lock();
@@ -102,9 +104,17 @@ impl Proxy {
 
 /// Serves requests until the command is stopped.
 pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result<Outcome> {
-    let Some(token) = ApiKey::new(&std::env::var(TOKEN).unwrap_or_default()) else {
+    let token = std::env::var(TOKEN).unwrap_or_default();
+    let Some(key) = ApiKey::new(&token) else {
         return Ok(wrong_use(&format!("set {TOKEN} to the token that clients must send")));
     };
+    let length = token.trim().chars().count();
+    if length < MIN_TOKEN {
+        return Ok(wrong_use(&format!(
+            "{TOKEN} has {length} characters, which can be guessed; set at least {MIN_TOKEN} random ones, \
+             such as those of `openssl rand -hex 16`"
+        )));
+    }
     let cancel = stop::on_signal()?;
     let project = Arc::new(open::open(project, Access { yes: false, keep: false, trusted: false })?);
     if project.config.values.proxy.url.is_some() {
@@ -119,7 +129,7 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
         );
     }
     let proxy =
-        Proxy { project: Arc::clone(&project), token, cancel: cancel.clone(), models: Mutex::default() };
+        Proxy { project: Arc::clone(&project), token: key, cancel: cancel.clone(), models: Mutex::default() };
     let proxy = Arc::new(proxy);
     let connections = TaskTracker::new();
     loop {
@@ -239,7 +249,7 @@ async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infall
 
 /// Whether the model of this name is cached for this session.
 fn is_cached(name: &str, session_id: &str) -> bool {
-    !session_id.is_empty() && session_id.len().max(name.len()) <= MAX_CACHED_NAME
+    session_id.len().max(name.len()) <= MAX_CACHED_NAME
 }
 
 #[cfg(test)]
@@ -249,8 +259,8 @@ mod tests {
     #[test]
     fn models_with_long_names_are_not_cached() {
         let long = "x".repeat(MAX_CACHED_NAME + 1);
-        assert!(is_cached("p/m", &long[1..]));
-        for (name, session_id) in [("p/m", ""), ("p/m", &long), (&long, "s")] {
+        assert!(is_cached("p/m", &long[1..]) && is_cached("p/m", ""));
+        for (name, session_id) in [("p/m", long.as_str()), (&long, "s")] {
             assert!(!is_cached(name, session_id));
         }
     }
