@@ -404,3 +404,17 @@ async fn tool_names_are_unique_and_definitions_serialize_identically() {
     let twice = Registry::new(tools().into_iter().chain(tools())).err();
     assert_eq!(twice, Some(crate::RegistryError::Duplicate { name: "b".to_owned() }));
 }
+
+#[test]
+fn a_tool_is_found_in_another_case_and_namespace() {
+    let registry = Registry::new(["read", "Read_2", "MCP"].map(|name| Arc::new(echo(name)) as Arc<dyn Tool>));
+    let registry = registry.unwrap();
+    let found = |name: &str| registry.get(name).map(|tool| tool.definition().name.clone());
+    for name in ["read", "Read", "functions.read", "default_api:READ", "tools/read "] {
+        assert_eq!(found(name).as_deref(), Some("read"), "{name}");
+    }
+    assert_eq!(found("write"), None);
+    assert_eq!(found("read.other"), None);
+    let twins = Registry::new(["a", "A"].map(|name| Arc::new(echo(name)) as Arc<dyn Tool>)).unwrap();
+    assert!(twins.get("a").is_some() && twins.get("x.a").is_none());
+}

@@ -79,12 +79,19 @@ impl Registry {
         self.tools.get(place).map(|registered| &registered.tool)
     }
 
+    /// Finds a tool by name, also in another case or in a namespace: `functions.Read`.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+        let exact = self.by_name.get(name).copied();
+        exact.or_else(|| {
+            let name = name.trim().rsplit(['.', ':', '/']).next()?;
+            let is_named = |it: &Arc<Registered>| it.tool.definition().name.eq_ignore_ascii_case(name);
+            let mut found = (0..self.tools.len()).filter(|at| is_named(&self.tools[*at]));
+            found.next().filter(|_| found.next().is_none())
+        })
     }
 
     pub(crate) fn registered(&self, name: &str) -> Option<&Arc<Registered>> {
-        self.by_name.get(name).map(|at| &self.tools[*at])
+        self.position(name).map(|at| &self.tools[at])
     }
 }
 
