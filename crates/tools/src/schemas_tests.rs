@@ -21,7 +21,10 @@ fn check(tool: &str, schema: &Value) {
     for (word, value) in schema.as_object().unwrap() {
         let is_fit = match word.as_str() {
             "properties" => {
-                value.as_object().unwrap().values().for_each(|property| check(tool, property));
+                for (name, property) in value.as_object().unwrap() {
+                    assert!(property["description"].is_string(), "{tool}: `{name}` has no description");
+                    check(tool, property);
+                }
                 true
             }
             "items" => {

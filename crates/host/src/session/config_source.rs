@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::project::{self, Project};
 
 use super::INSTRUCTIONS;
+use super::environment::Environment;
 use super::profile::profile_directory;
 
 /// The files that one session depends on.
@@ -31,6 +32,7 @@ pub struct SessionConfigSource {
     policy: Arc<Policy>,
     choose: OnceLock<ChooseModel>,
     sources: ContextSources,
+    environment: Environment,
     state: Mutex<Current>,
 }
 
@@ -102,6 +104,7 @@ impl SessionConfigSource {
             context: Arc::clone(options.context),
             policy: Arc::clone(options.policy),
             choose: OnceLock::new(),
+            environment: Environment::read(&sources.root),
             sources,
             state: Mutex::new(state),
         })
@@ -119,7 +122,17 @@ impl SessionConfigSource {
 
     /// Returns the system prompt, with the context files.
     pub fn instructions(&self) -> String {
-        self.state().context.instructions(INSTRUCTIONS)
+        let state = self.state();
+        self.render_instructions(&state.context, &state.config)
+    }
+
+    /// Renders the environment for the model.
+    pub fn environment(&self) -> String {
+        self.environment.render(&self.config())
+    }
+
+    fn render_instructions(&self, context: &Context, config: &Config) -> String {
+        format!("{}\n\n{}", context.instructions(INSTRUCTIONS), self.environment.render(config))
     }
 
     /// Returns the settings in force, with those of the agent profile.
@@ -245,8 +258,8 @@ impl SessionConfigSource {
         change.changed.extend(differences(&state.context, &context));
         let known = &state.context.notes;
         change.problems.extend(context.notes.iter().filter(|note| !known.contains(note)).cloned());
-        let before = state.context.instructions(INSTRUCTIONS);
-        let now = context.instructions(INSTRUCTIONS);
+        let before = self.render_instructions(&state.context, &state.config);
+        let now = self.render_instructions(&context, &state.config);
         change.instructions = (before != now).then_some(now);
         state.context = context;
     }

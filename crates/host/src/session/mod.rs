@@ -3,6 +3,7 @@
 //! A session needs a project, a request and the settings.
 
 mod config_source;
+mod environment;
 mod profile;
 mod prompt;
 mod status_events;
@@ -34,7 +35,9 @@ use profile::AgentProfile;
 use status_events::StatusForwarder;
 use unsaved::UnsavedFiles;
 
-/// System prompt of every session.
+/// Beginning of the system prompt of every session.
+///
+/// The context files and the environment follow.
 pub const INSTRUCTIONS: &str = include_str!("instructions.md");
 
 /// Name of the argument with the text to which the positions of a call belong.

@@ -103,7 +103,13 @@ fn print_budget(source: &SessionConfigSource, as_json: bool) -> anyhow::Result<(
     let (registry, config) = (source.registry()?, source.config());
     let activated = keyword_tools(&registry, &config);
     let tools = first_tools(registry, &config);
-    let mut rows: Vec<Row> = context.parts(INSTRUCTIONS).into_iter().chain(tools).map(row).collect();
+    let mut rows: Vec<Row> = context
+        .parts(INSTRUCTIONS)
+        .into_iter()
+        .chain([("environment".to_owned(), source.environment())])
+        .chain(tools)
+        .map(row)
+        .collect();
     rows.push(Row {
         name: "total".to_owned(),
         bytes: rows.iter().map(|row| row.bytes).sum(),

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use shell::CommandLine;
 use workspace::{CommandChanges, CommandSnapshot};
 
-use crate::described::{BuiltIn, Described, count};
+use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::verify::Verdict;
 use crate::{Failure, ToolContext, arguments};
 pub use jobs::Shell;
@@ -70,15 +70,14 @@ fn seconds(requested: i64) -> Duration {
 
 impl Bash {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
-        let plain = json!({ "type": "string" });
         let properties = json!({
-            "command": plain,
-            "timeout": count("seconds; 120. With `job`: how long to wait for its end"),
-            "background": { "type": "boolean" },
-            "sandbox": { "type": "boolean" },
-            "job": plain,
-            "offset": count("1-based"),
-            "stop": { "type": "boolean" },
+            "command": text("the command line"),
+            "timeout": count("seconds; default 120. With `job`: how long to wait for its end"),
+            "background": flag("for servers and watchers: return the name of a job at once"),
+            "sandbox": flag("false asks the user to run it unconfined"),
+            "job": text("a job's name, instead of `command`: its new output"),
+            "offset": count("with `job`: output from this line on"),
+            "stop": flag("with `job`: end it"),
         });
         let (about, tool) = (include_str!("bash.md"), Self { context, program: shell() });
         Described::new("bash", "Run a command", about, properties, &[], tool).at_start()

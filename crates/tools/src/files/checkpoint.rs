@@ -7,7 +7,7 @@ use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::described::{BuiltIn, Described};
+use crate::described::{BuiltIn, Described, text};
 use crate::{Failure, ToolContext, arguments};
 
 const MAX_NAME_LENGTH: usize = 100;
@@ -23,7 +23,7 @@ struct Arguments {
 
 impl Checkpoint {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
-        let (about, properties) = (include_str!("checkpoint.md"), json!({ "name": { "type": "string" } }));
+        let (about, properties) = (include_str!("checkpoint.md"), json!({ "name": text("its name") }));
         // Sequential, so that the calls before it in a response come before it in the history.
         Described::new("checkpoint", "Name this point", about, properties, &["name"], Self { context })
             .sequential()
@@ -48,7 +48,7 @@ impl BuiltIn for Checkpoint {
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
         let id = commit.map_err(failed)??;
         cx.keep("checkpoint", json!({ "name": name, "commitId": id }));
-        let text = format!("checkpoint {name:?}; `undo` with this name reverts all later changes");
-        Ok(ToolResult::text(text).with_details(json!({ "name": name, "id": id })))
+        let said = format!("checkpoint {name:?}; `undo` with this name reverts all later changes");
+        Ok(ToolResult::text(said).with_details(json!({ "name": name, "id": id })))
     }
 }

@@ -47,10 +47,11 @@ fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
         "tag": text("the digits after # in its header"),
         "edits": {
             "type": "array",
+            "description": "the edits",
             "items": {
                 "type": "object",
                 "properties": {
-                    "op": { "type": "string", "enum": ["replace", "prepend", "append"] },
+                    "op": { "type": "string", "enum": ["replace", "prepend", "append"], "description": "the operation" },
                     "pos": text("a line as shown, such as 12#KQ"),
                     "end": text("replace: the last line, included"),
                     // Without a type: a text stays a text, and null, which deletes, is not left out.
@@ -59,7 +60,7 @@ fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
                 "required": ["op", "lines"],
             },
         },
-        "patch": text("in place of the others: a patch as text, for several files"),
+        "patch": text("alone: a patch as text, for several files"),
     });
     (properties, &[])
 }

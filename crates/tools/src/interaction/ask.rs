@@ -5,7 +5,7 @@ use policy::{Choice, Chosen, Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::described::{BuiltIn, Described};
+use crate::described::{BuiltIn, Described, text};
 use crate::{Failure, arguments};
 
 /// Maximum number of options of a question.
@@ -21,8 +21,9 @@ struct Arguments {
 
 impl Ask {
     pub fn new() -> Described<Self> {
-        let options = json!({ "type": "array", "items": { "type": "string" } });
-        let properties = json!({ "question": { "type": "string" }, "options": options });
+        let options =
+            json!({ "type": "array", "items": { "type": "string" }, "description": "possible answers" });
+        let properties = json!({ "question": text("one sentence"), "options": options });
         let (about, required) = (include_str!("ask.md"), ["question", "options"]);
         Described::new("ask", "Ask the user", about, properties, &required, Self)
     }

@@ -6,7 +6,7 @@ use policy::Effects;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::described::{BuiltIn, Described};
+use crate::described::{BuiltIn, Described, text};
 use crate::{Failure, arguments};
 
 /// Maximum number of steps in a plan.
@@ -24,12 +24,13 @@ impl Plan {
         let step = json!({
             "type": "object",
             "properties": {
-                "text": { "type": "string" },
-                "status": { "type": "string", "enum": ["pending", "active", "done"] },
+                "text": text("the step in a few words"),
+                "status": { "type": "string", "enum": ["pending", "active", "done"], "description": "default: pending" },
             },
             "required": ["text"],
         });
-        let properties = json!({ "steps": { "type": "array", "items": step } });
+        let properties =
+            json!({ "steps": { "type": "array", "items": step, "description": "all steps, in order" } });
         Described::new("plan", "Plan the steps", include_str!("plan.md"), properties, &["steps"], Self)
     }
 }

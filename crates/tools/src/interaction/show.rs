@@ -9,7 +9,7 @@ use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::described::{BuiltIn, Described, count};
+use crate::described::{BuiltIn, Described, count, text};
 use crate::{Failure, Show, ToolContext, arguments};
 
 pub(crate) struct ShowTool {
@@ -25,7 +25,7 @@ struct Arguments {
 
 impl ShowTool {
     pub fn new(context: Arc<ToolContext>, show: Show) -> Described<Self> {
-        let properties = json!({ "path": { "type": "string" }, "line": count("from 1") });
+        let properties = json!({ "path": text("the file"), "line": count("from 1") });
         let (about, tool) = (include_str!("show.md"), Self { context, show });
         Described::new("show", "Show in the editor", about, properties, &["path"], tool)
     }

@@ -58,14 +58,14 @@ struct Arguments {
 impl Grep {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let properties = json!({
-            "pattern": text("the text or regular expression to find"),
+            "pattern": text("regex"),
             "path": text("file or directory; default: all"),
-            "glob": text("only such files: *.{ts,tsx}, src/**/*.rs; !*.min.js leaves out; several with commas"),
-            "ignore_case": flag("ignore upper and lower case"),
+            "glob": text("only such files: *.{ts,tsx},!*.min.js"),
+            "ignore_case": flag("match both cases"),
             "literal": flag("plain text, no regex"),
             "word": flag("whole words"),
-            "multiline": flag("a match may span lines; \\s and [^x] then match line ends"),
-            "files_only": flag("only the files, with their number of hits"),
+            "multiline": flag("a match may span lines"),
+            "files_only": flag("only files and their number of hits"),
             "context": count("lines around each hit"),
             "limit": count("hits shown; default 100"),
             "hidden": flag("also names that begin with a dot"),
