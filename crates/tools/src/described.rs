@@ -15,6 +15,11 @@ pub(crate) trait BuiltIn: Send + Sync + 'static {
         Effects { reads: true, ..Effects::default() }
     }
 
+    /// Accepted arguments that the definition does not show to models.
+    fn unnamed_arguments(&self) -> &[&str] {
+        &[]
+    }
+
     fn run(&self, args: Value, cx: &ToolCx) -> impl Future<Output = Result<ToolResult, Failure>> + Send;
 }
 
@@ -68,6 +73,10 @@ impl<T: BuiltIn> Described<T> {
 impl<T: BuiltIn> Tool for Described<T> {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn unnamed_arguments(&self) -> &[&str] {
+        self.tool.unnamed_arguments()
     }
 
     fn execution_mode(&self) -> ExecutionMode {

@@ -7,6 +7,7 @@ pub(crate) mod arrow;
 pub(crate) mod display_markup;
 mod draft;
 pub(crate) mod error;
+pub(crate) mod foreign;
 pub(crate) mod json;
 mod operation;
 

@@ -18,6 +18,12 @@ use crate::change;
 use crate::described::{BuiltIn, Described, text};
 use crate::{CommitRefusal, Failure, Grammars, ToolContext, display};
 
+/// Names of the arguments that other tools take for a replacement.
+const OLD_TEXT: [&str; 3] = ["old_string", "old_str", "oldText"];
+const NEW_TEXT: [&str; 3] = ["new_string", "new_str", "newText"];
+/// Accepted arguments that the definition does not show.
+const UNNAMED: [&str; 8] =
+    ["path", "file_path", "old_string", "old_str", "oldText", "new_string", "new_str", "newText"];
 /// Maximum number of notes about the form of a patch in a result.
 const MAX_NOTES: usize = 20;
 
@@ -40,7 +46,7 @@ impl Edit {
 /// The json dialect spares the model JSON inside JSON; it accepts a text too.
 fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
     if dialect != Dialect::Json {
-        return (json!({ "patch": text("the patch") }), &["patch"]);
+        return (json!({ "patch": text("the patch") }), &[]);
     }
     let properties = json!({
         "path": text("the file"),
@@ -80,13 +86,21 @@ fn patch(args: Value) -> Result<String, Failure> {
 }
 
 impl BuiltIn for Edit {
+    fn unnamed_arguments(&self) -> &[&str] {
+        &UNNAMED
+    }
+
     fn effects(&self, _: &Value) -> Effects {
         Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
     }
 
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let context = &*self.context;
-        let (mut patch, notes) = Patch::parse(&patch(args)?).map_err(|error| {
+        let text = match replacement(context, &args) {
+            Some(text) => text?,
+            None => canonical(context, patch(args)?)?,
+        };
+        let (mut patch, notes) = Patch::parse(&text).map_err(|error| {
             Failure::new(ErrorCode::InvalidPatch, format!("not applied: {error}"))
                 .with_data(json!({ "reason": error.reason(), "line": error.line }))
                 .with_details(json!({ "reason": error.reason(), "line": error.line }))
@@ -127,6 +141,39 @@ impl BuiltIn for Edit {
             return Ok(outcome(context, &planned.sections, &notes, &done, &grammars));
         }
     }
+}
+
+/// Translates arguments that other tools take: a path, an old text and a new one.
+fn replacement(context: &ToolContext, args: &Value) -> Option<Result<String, Failure>> {
+    let find = |names: &[&str]| names.iter().find_map(|name| args[*name].as_str());
+    let old = find(&OLD_TEXT)?;
+    let (path, new) = (find(&["path", "file_path"])?, find(&NEW_TEXT)?);
+    let (name, shown) = newest_shown(context, path);
+    let patch = hashline::translate_replacement(&name, old, new, shown.as_deref());
+    Some(patch.map_err(|message| not_translated(&message)))
+}
+
+/// Translates a patch in another format, if it is one.
+fn canonical(context: &ToolContext, patch: String) -> Result<String, Failure> {
+    match hashline::translate(&patch, |path| newest_shown(context, path).1) {
+        Some(translated) => translated.map_err(|message| not_translated(&message)),
+        None => Ok(patch),
+    }
+}
+
+fn not_translated(message: &str) -> Failure {
+    Failure::new(ErrorCode::InvalidPatch, format!("not applied: {message}"))
+}
+
+/// The form of a path in results, and the newest text of it that was shown.
+fn newest_shown(context: &ToolContext, path: &str) -> (String, Option<Arc<Snapshot>>) {
+    let path =
+        context.workspace.resolve(path).map_or_else(|_| path.to_owned(), |it| context.display_path(&it));
+    if let Some(saved) = &context.saved_snapshots {
+        saved.restore(context, &path);
+    }
+    let shown = context.with_snapshots(|store| store.newest(&path));
+    (path, shown)
 }
 
 /// Resolves the paths of a patch to the form that the snapshot store uses.

@@ -1,0 +1,362 @@
+//! Edits in other formats: patches of other agents, unified diffs, search and replace.
+//!
+//! They name lines by their text. Such an edit becomes a canonical patch if its old lines occur once in the text
+//! that the model was shown; the engine then plans it like any other. Nothing is matched approximately.
+
+use std::sync::Arc;
+
+use crate::{Anchor, Snapshot, View};
+
+/// A replacement of lines, or of a part of the text, by its old content.
+struct Replacement {
+    path: String,
+    old: Vec<String>,
+    new: Vec<String>,
+}
+
+/// Translates an edit in another format to a canonical patch.
+///
+/// `shown` gives the newest text of a path that the model was shown. `None` if the text has no such format.
+///
+/// # Errors
+/// The reason why the edit cannot be translated, with the form in which it can be sent.
+pub fn translate(
+    text: &str,
+    mut shown: impl FnMut(&str) -> Option<Arc<Snapshot>>,
+) -> Option<Result<String, String>> {
+    let replacements = parse(text)?;
+    let mut out = String::new();
+    for replacement in &replacements {
+        match resolve(replacement, shown(&replacement.path).as_deref()) {
+            Ok(section) => append(&mut out, &section),
+            Err(message) => return Some(Err(message)),
+        }
+    }
+    (!replacements.is_empty()).then_some(Ok(out))
+}
+
+/// Translates the replacement of a part of a file, which occurs once in it.
+///
+/// # Errors
+/// As [`translate`].
+pub fn translate_replacement(
+    path: &str,
+    old: &str,
+    new: &str,
+    shown: Option<&Snapshot>,
+) -> Result<String, String> {
+    let Some(shown) = shown else {
+        return Err(format!("{path} was not shown; read it first"));
+    };
+    let text = shown.text().replace("\r\n", "\n");
+    let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
+    let found: Vec<usize> = match old.is_empty() {
+        true => Vec::new(),
+        false => text.match_indices(&old).map(|(at, _)| at).collect(),
+    };
+    let Some(&at) = found.first() else {
+        return Err(format!("the old text is not in the text of {path} that was shown; read it again"));
+    };
+    // The whole lines around the part.
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let end = at + old.len();
+    let rest = if text[..end].ends_with('\n') {
+        0
+    } else {
+        text[end..].find('\n').map_or(text.len() - end, |it| it + 1)
+    };
+    let end = end + rest;
+    let after = format!("{}{new}{}", &text[start..at], &text[at + old.len()..end]);
+    let replacement = Replacement { path: path.to_owned(), old: rows(&text[start..end]), new: rows(&after) };
+    let first = text[..start].matches('\n').count() + 1;
+    let section = section(&replacement, shown, first);
+    match found.len() {
+        1 => Ok(section),
+        count => Err(format!("the old text is in {path} {count} times; for the first, send\n{section}")),
+    }
+}
+
+/// Adds a section; operations of one file go into one section.
+fn append(out: &mut String, section: &str) {
+    let Some((header, operations)) = section.split_once('\n') else { return };
+    // The header of the last section.
+    let last = out.lines().rfind(|row| row.starts_with('[')).map(str::to_owned);
+    if last.as_deref() != Some(header) {
+        out.push_str(header);
+        out.push('\n');
+    }
+    out.push_str(operations);
+}
+
+fn rows(text: &str) -> Vec<String> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    if text.is_empty() {
+        Vec::new()
+    } else {
+        text.split('\n').map(|row| row.trim_end_matches('\r').to_owned()).collect()
+    }
+}
+
+/// Finds the only place of a replacement and renders it as a section.
+fn resolve(replacement: &Replacement, shown: Option<&Snapshot>) -> Result<String, String> {
+    let Replacement { path, old, new } = replacement;
+    let Some(shown) = shown else {
+        let body: String = new.iter().map(|row| format!("+{row}\n")).collect();
+        return Err(format!("{path} was not shown; read it, then send\n[{path}#TAG]\nPUT A..=B:\n{body}"));
+    };
+    let lines = shown.lines();
+    let matches = |first: &usize| old.iter().enumerate().all(|(at, row)| lines.content(first + at) == row);
+    let count = (lines.count() + 1).saturating_sub(old.len());
+    let found: Vec<usize> = if old.is_empty() { Vec::new() } else { (1..=count).filter(matches).collect() };
+    match found[..] {
+        [first] => Ok(section(replacement, shown, first)),
+        [] => {
+            let body: String = new.iter().map(|row| format!("+{row}\n")).collect();
+            let header = View::default().header(path, shown.tag());
+            Err(format!(
+                "the old lines are not in the text of {path} that was shown; name the lines by their numbers:\n{header}\nPUT A..=B:\n{body}"
+            ))
+        }
+        [first, ..] => {
+            let places: Vec<String> = found.iter().take(10).map(ToString::to_string).collect();
+            Err(format!(
+                "the old lines are in {path} {} times, at lines {}; name the ones you mean, for the first:\n{}",
+                found.len(),
+                places.join(", "),
+                section(replacement, shown, first)
+            ))
+        }
+    }
+}
+
+/// Renders a replacement of the lines from `first` on, without rows that stay.
+fn section(Replacement { path, old, new }: &Replacement, shown: &Snapshot, first: usize) -> String {
+    let alike = |(a, b): &(&String, &String)| a == b;
+    let head = old.iter().zip(new).take_while(alike).count();
+    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(alike).count();
+    let (body, last) = (&new[head..new.len() - tail], first + old.len() - 1 - tail);
+    let first = first + head;
+    let anchor =
+        |line: usize| View::default().anchor(Anchor { line, check: Some(shown.lines().check(line)) });
+    let operation = match (first <= last, body.is_empty()) {
+        (true, true) => format!("CUT {}..={}", anchor(first), anchor(last)),
+        (true, false) => format!("PUT {}..={}:", anchor(first), anchor(last)),
+        // Only lines that stay are around an insertion.
+        (false, _) if head > 0 => format!("PUT >{}:", anchor(first - 1)),
+        (false, _) => format!("PUT <{}:", anchor(first)),
+    };
+    let rows: String = body.iter().map(|row| format!("+{row}\n")).collect();
+    format!("{}\n{operation}\n{rows}", View::default().header(path, shown.tag()))
+}
+
+/// Parses the formats; `None` for another text.
+fn parse(text: &str) -> Option<Vec<Replacement>> {
+    let lines: Vec<&str> = text.lines().map(|line| line.trim_end_matches('\r')).collect();
+    let is_frame =
+        |line: &&&str| line.trim().is_empty() || line.starts_with("```") || **line == "*** Begin Patch";
+    let first = lines.iter().find(|line| !is_frame(line))?;
+    if first.starts_with(['[', '{', '¶']) {
+        return None;
+    }
+    if lines.contains(&"<<<<<<< SEARCH") {
+        return search_blocks(&lines);
+    }
+    let is_diff = lines.windows(2).any(|pair| pair[0].starts_with("--- ") && pair[1].starts_with("+++ "));
+    (is_diff || first.starts_with("*** Update File: ")).then(|| hunks(&lines)).flatten()
+}
+
+/// Parses a unified diff, or the patch format that begins with `*** Begin Patch`.
+fn hunks(lines: &[&str]) -> Option<Vec<Replacement>> {
+    let mut found: Vec<Replacement> = Vec::new();
+    let mut path = None;
+    let mut is_open = false;
+    for (at, line) in lines.iter().enumerate() {
+        let is_header = |line: &str| {
+            lines.get(at + 1).is_some_and(|next| next.starts_with("+++ ")) && line.starts_with("--- ")
+        };
+        if let Some(name) = line.strip_prefix("*** Update File: ") {
+            (path, is_open) = (Some(name.trim().to_owned()), false);
+        } else if is_header(line) {
+            is_open = false;
+        } else if let Some(name) = line.strip_prefix("+++ ").filter(|_| !is_open) {
+            let name = name.split('\t').next().unwrap_or_default().trim();
+            path = Some(name.strip_prefix("b/").unwrap_or(name).to_owned());
+        } else if line.starts_with("@@") {
+            found.push(Replacement { path: path.clone()?, old: Vec::new(), new: Vec::new() });
+            is_open = true;
+        } else if line.starts_with("*** Add File")
+            || line.starts_with("*** Delete File")
+            || line.starts_with("*** Move")
+        {
+            return None;
+        } else if line.starts_with("*** ") || line.starts_with("```") || line.starts_with("\\ ") {
+            is_open &= !line.starts_with("*** End Patch");
+        } else if let Some(path) = &path
+            && (is_open || line.starts_with([' ', '-', '+']))
+        {
+            if !is_open {
+                found.push(Replacement { path: path.clone(), old: Vec::new(), new: Vec::new() });
+                is_open = true;
+            }
+            let hunk = found.last_mut()?;
+            let row = line.get(1..).unwrap_or_default().to_owned();
+            match line.chars().next() {
+                Some('-') => hunk.old.push(row),
+                Some('+') => hunk.new.push(row),
+                Some(' ') | None => {
+                    hunk.old.push(row.clone());
+                    hunk.new.push(row);
+                }
+                Some(_) if ["diff ", "index ", "Index: ", "====="].iter().any(|it| line.starts_with(it)) => {
+                    is_open = false;
+                }
+                // A row without its sign would be lost.
+                Some(_) => return None,
+            }
+        }
+    }
+    Some(found)
+}
+
+/// Parses blocks of search and replace, each below the path or the block before it.
+fn search_blocks(lines: &[&str]) -> Option<Vec<Replacement>> {
+    let mut found = Vec::new();
+    let (mut path, mut before) = (None, "");
+    let mut rest = lines;
+    while let [line, after @ ..] = rest {
+        rest = after;
+        if *line != "<<<<<<< SEARCH" {
+            if !line.trim().is_empty() && !line.starts_with("```") {
+                before = line.trim();
+            }
+            continue;
+        }
+        if !before.is_empty() {
+            path = Some(before.trim_matches(['`', '*', ':']).to_owned());
+            before = "";
+        }
+        let middle = rest.iter().position(|line| *line == "=======")?;
+        let end = rest.iter().position(|line| *line == ">>>>>>> REPLACE").filter(|end| *end > middle)?;
+        let owned = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect();
+        found.push(Replacement {
+            path: path.clone()?,
+            old: owned(&rest[..middle]),
+            new: owned(&rest[middle + 1..end]),
+        });
+        rest = &rest[end + 1..];
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::SnapshotStore;
+
+    const TEXT: &str = "def a():\n    x = 1\n    return x\n\n\ndef b():\n    y = 1\n    return y\n\n\n";
+
+    #[track_caller]
+    fn check(patch: &str, expected: Expect) {
+        let mut store = SnapshotStore::default();
+        store.record("a.py", TEXT);
+        let said = match translate(patch, |path| store.newest(path)) {
+            None => "no other format\n".to_owned(),
+            Some(Ok(patch)) => patch,
+            Some(Err(message)) => format!("refused: {message}"),
+        };
+        expected.assert_eq(&said);
+    }
+
+    #[test]
+    fn edits_by_content_become_patches() {
+        check(
+            "*** Begin Patch\n*** Update File: a.py\n@@ def a():\n-    x = 1\n+    x = 2\n     return x\n*** End Patch\n",
+            expect![[r#"
+                [a.py#1675]
+                PUT 2vj..=2vj:
+                +    x = 2
+            "#]],
+        );
+        check(
+            "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -2,2 +2,3 @@\n     x = 1\n+    x += 1\n     return x\n@@ -7,2 +8,1 @@\n-    y = 1\n     return y\n",
+            expect![[r#"
+                [a.py#1675]
+                PUT >2vj:
+                +    x += 1
+                CUT 7yh..=7yh
+            "#]],
+        );
+        check(
+            "a.py\n```\n<<<<<<< SEARCH\n    y = 1\n=======\n    y = 2\n    z = 3\n>>>>>>> REPLACE\n```\n",
+            expect![[r#"
+                [a.py#1675]
+                PUT 7yh..=7yh:
+                +    y = 2
+                +    z = 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn ambiguous_and_unknown_content_is_refused() {
+        check(
+            "--- a.py\n+++ a.py\n@@ -4 +4 @@\n-\n+# c\n",
+            expect![[r#"
+            refused: the old lines are in a.py 4 times, at lines 4, 5, 9, 10; name the ones you mean, for the first:
+            [a.py#1675]
+            PUT 4wf..=4wf:
+            +# c
+        "#]],
+        );
+        check(
+            "a.py\n<<<<<<< SEARCH\nz = 1\n=======\nz = 2\n>>>>>>> REPLACE\n",
+            expect![[r#"
+            refused: the old lines are not in the text of a.py that was shown; name the lines by their numbers:
+            [a.py#1675]
+            PUT A..=B:
+            +z = 2
+        "#]],
+        );
+        check(
+            "b.py\n<<<<<<< SEARCH\nz = 1\n=======\nz = 2\n>>>>>>> REPLACE\n",
+            expect![[r#"
+            refused: b.py was not shown; read it, then send
+            [b.py#TAG]
+            PUT A..=B:
+            +z = 2
+        "#]],
+        );
+        check(
+            "*** Begin Patch\n[a.py#3F2A]\nCUT 2\n*** End Patch\n",
+            expect![[r#"
+            no other format
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_line_is_replaced() {
+        let mut store = SnapshotStore::default();
+        store.record("a.py", TEXT);
+        let shown = store.newest("a.py");
+        let said = |old: &str, new: &str| {
+            translate_replacement("a.py", old, new, shown.as_deref())
+                .unwrap_or_else(|message| format!("refused: {message}"))
+        };
+        expect![[r#"
+            [a.py#1675]
+            PUT 2vj..=2vj:
+            +    x = 2
+        "#]]
+        .assert_eq(&said("x = 1\n    return", "x = 2\n    return"));
+        expect![[r#"
+            refused: the old text is in a.py 2 times; for the first, send
+            [a.py#1675]
+            PUT 2vj..=2vj:
+            +    x = 2
+        "#]]
+        .assert_eq(&said(" = 1", " = 2"));
+    }
+}
