@@ -36,6 +36,11 @@ pub struct SpawnGrant {
 }
 
 impl SpawnGrant {
+    /// The same permission in the sandbox of another one.
+    pub fn in_sandbox_of(self, other: &Self) -> Self {
+        Self { sandbox: other.sandbox.clone(), ..self }
+    }
+
     /// Creates a grant for exactly `command`, including its arguments.
     pub(crate) fn exactly(definition: &str, command: &CommandLine) -> Self {
         Self {

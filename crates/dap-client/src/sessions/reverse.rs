@@ -27,7 +27,7 @@ use crate::transport::Address;
 pub trait SpawnApprover: Send + Sync + 'static {
     /// Returns the permission for exactly `command`, or the reason for refusal.
     ///
-    /// It has the sandbox of the session's adapter. May wait for the user.
+    /// May wait for the user.
     fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>>;
 
     /// The gate for connections of a confined session's programs.
@@ -81,7 +81,10 @@ impl ReverseRequests {
         let cwd = arguments["cwd"].as_str().and_then(AbsPath::new);
         let cwd = cwd.unwrap_or_else(|| session.plan().root.clone());
         let command = CommandLine { program: PathBuf::from(program), args: args.to_vec(), env, cwd };
-        let grant = self.approver.grant(&session.adapter.name, &command).await?;
+        let mut grant = self.approver.grant(&session.adapter.name, &command).await?;
+        if let Some(adapter) = session.grant() {
+            grant = grant.in_sandbox_of(adapter);
+        }
         let spawned = sessions.processes().spawn_apart(&command, &grant, &[], self.approver.hosts()).await;
         let mut process = spawned.map_err(|error| error.to_string())?;
         let id = process.id();
