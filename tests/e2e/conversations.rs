@@ -124,6 +124,39 @@ fn a_resumed_conversation_keeps_its_model() {
 }
 
 #[test]
+fn an_imported_session_continues() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let recorded = include_str!("../../crates/agent/tests/imports/codex.jsonl");
+    let file = sandbox.project().join("rollout.jsonl").display().to_string();
+    std::fs::write(&file, recorded).unwrap();
+    let ran = sandbox.run(&["sessions", "import", &file]).expect(0);
+    check_output(
+        &ran.all(),
+        &expect![[r#"
+        <id>  codex  9 messages
+        pilcrow: <sandbox>/the project/rollout.jsonl: skipped line 13: expected ident at line 1 column 2
+        · <id> was made in /project; paths in it may not exist here
+    "#]],
+    );
+    let again = sandbox.run(&["sessions", "import", &file]).expect(1);
+    check_output(
+        &again.all(),
+        &expect![[r#"
+        pilcrow: the session <id> exists already; delete it to import it again
+    "#]],
+    );
+    let expected = json!({"expect": {"messages": 4, "last_contains": ["and now"]}, "text": "Continued."});
+    let model = script(&sandbox, "one.jsonl", &[expected]);
+    let ran = sandbox.run(&["sessions", "continue", "and now", "--model", &model]).expect(0);
+    check_output(
+        &ran.stdout,
+        &expect![[r#"
+        Continued.
+    "#]],
+    );
+}
+
+#[test]
 fn a_branch_reports_the_other_model_that_answered() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let model = script(&sandbox, "one.jsonl", &[json!({"text": "root answer"})]);

@@ -464,6 +464,7 @@ pub enum Sessions {
         entry: Option<String>,
     },
     /// Continue a session
+    #[command(visible_alias = "continue")]
     Resume {
         /// Id of the session, a prefix, or `newest`, the default if one argument is given
         id: String,
@@ -488,6 +489,12 @@ pub enum Sessions {
         execution: ExecutionArgs,
         #[command(flatten)]
         model: ModelArgs,
+    },
+    /// Import sessions of pi, Claude Code or Codex into the project
+    Import {
+        /// Their files, such as ~/.claude/projects/DIR/ID.jsonl
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
     },
     /// Search the entries of all sessions of the project
     Search {

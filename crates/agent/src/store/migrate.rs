@@ -16,7 +16,12 @@ pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<
     let torn = !text.ends_with('\n');
     let count = text.lines().count();
     let mut is_header = true;
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+    for (at, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            // The parser counts the lines.
+            out.push_str(if is_header { "" } else { "\n" });
+            continue;
+        }
         let mut value: Value = match serde_json::from_str(line) {
             Ok(value @ Value::Object(_)) => value,
             _ if torn && at + 1 == count => {

@@ -6,6 +6,7 @@
 
 mod entry;
 mod file;
+mod import;
 mod loaded;
 mod migrate;
 pub(crate) mod replay;
@@ -18,5 +19,5 @@ pub use entry::{Entry, EntryBody, Header, summary_text};
 pub(crate) use entry::{is_summary, summary_message};
 pub use file::SessionFile;
 pub use loaded::{ContextItem, LoadedSession, TreeLine, parse};
-pub use sessions::{NEWEST, NewSession, SessionStore, StoreError, StoredFile};
+pub use sessions::{ImportedSession, NEWEST, NewSession, SessionStore, StoreError, StoredFile};
 pub use summaries::SessionSummary;

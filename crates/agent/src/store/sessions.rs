@@ -10,8 +10,10 @@ use serde_json::Value;
 
 use super::entry::{Header, VERSION, header_line};
 use super::file::{SessionFile, mark};
+use super::import::{self, Converted};
 use super::loaded::{LoadedSession, parse};
 use super::summaries::{self, SessionSummary};
+use crate::redact::redacted;
 
 const EXTENSION: &str = ".jsonl";
 /// Minimum length of an id suffix to name a session, or of a prefix to delete it.
@@ -48,6 +50,19 @@ pub struct StoredFile {
     pub size: u64,
 }
 
+/// A session converted from the file of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedSession {
+    pub id: String,
+    /// Name of the format: `pi`, `claude-code` or `codex`.
+    pub format: &'static str,
+    pub messages: usize,
+    /// The directory of the session.
+    pub cwd: String,
+    /// Skipped lines and replaced blocks, for users.
+    pub warnings: Vec<String>,
+}
+
 /// The name of the session that was active last.
 pub const NEWEST: &str = "newest";
 
@@ -71,6 +86,8 @@ pub enum StoreError {
     Changed { file: String },
     #[error("{file} cannot be read: {reason}")]
     Unreadable { file: String, reason: String },
+    #[error("the session {id} exists already; delete it to import it again")]
+    Exists { id: String },
 }
 
 impl StoreError {
@@ -92,7 +109,9 @@ impl StoreError {
                 ErrorCode::NotFound
             }
             StoreError::Ambiguous { .. } => ErrorCode::Ambiguous,
-            StoreError::InUse { .. } | StoreError::Changed { .. } => ErrorCode::Conflict,
+            StoreError::InUse { .. } | StoreError::Changed { .. } | StoreError::Exists { .. } => {
+                ErrorCode::Conflict
+            }
             StoreError::Unreadable { .. } => ErrorCode::Unsupported,
         }
     }
@@ -238,6 +257,36 @@ impl SessionStore {
         Ok(header.id)
     }
 
+    /// Imports a session of pi, Claude Code or Codex from the text of its file.
+    ///
+    /// `file` names it in messages. Secrets are redacted.
+    pub fn import(&self, file: &str, text: &str) -> Result<ImportedSession, StoreError> {
+        let unreadable = |reason: String| StoreError::Unreadable { file: file.to_owned(), reason };
+        let Converted { mut header, entries, format, warnings } =
+            import::convert(file, text).map_err(unreadable)?;
+        let messages = entries.iter().filter(|entry| entry["type"] == "message").count();
+        if messages == 0 {
+            return Err(unreadable("it has no message".to_owned()));
+        }
+        // Both become a file's name.
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if header.id.is_empty() || header.id.len() > 64 || !header.id.chars().all(plain) {
+            header.id = uuid::Uuid::now_v7().to_string();
+        }
+        header.timestamp = header.timestamp.parse().map_or_else(|_| now(), written);
+        if self.names()?.iter().any(|name| id_of(name) == Some(&header.id)) {
+            return Err(StoreError::Exists { id: header.id });
+        }
+        let header = redacted(&self.redactor, &header).unwrap_or(header);
+        let mut text = header_line(&header);
+        for entry in entries {
+            let entry = redacted(&self.redactor, &entry).unwrap_or(entry);
+            text.push_str(&format!("{entry}\n"));
+        }
+        self.dir.write_atomic(&file_name(&header), text.as_bytes())?;
+        Ok(ImportedSession { id: header.id, format, messages, cwd: header.cwd, warnings })
+    }
+
     /// Deletes a session file; its forks stay. Returns its id.
     pub fn delete(&self, id: &str) -> Result<String, StoreError> {
         let file = self.file_of(id)?;
@@ -335,5 +384,9 @@ fn matches_id(file: &str, id: &str) -> bool {
 }
 
 pub(super) fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    written(Timestamp::now())
+}
+
+fn written(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

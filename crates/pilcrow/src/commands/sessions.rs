@@ -1,9 +1,10 @@
 //! `pilcrow sessions`: lists, shows, searches and manages the sessions of a
 //! project.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agent::store::{EntryBody, LoadedSession, NEWEST, SessionStore, StoreError};
+use agent::store::{EntryBody, ImportedSession, LoadedSession, NEWEST, SessionStore, StoreError};
 use agent::{Envelope, Event, EventSink};
 use futures_util::future::BoxFuture;
 use host::{Access, BranchReport, BranchRequest, Outcome, Project, Reply};
@@ -31,6 +32,9 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
         cli::Sessions::Fork { id, entry } => {
             let cwd = project.workspace.root().to_string();
             fork(&store, &id, entry.as_deref(), &cwd, as_json)
+        }
+        cli::Sessions::Import { files } => {
+            return import(&store, &files, project.workspace.root().as_path(), as_json);
         }
         cli::Sessions::Export { id, format } => export(&store, id.as_deref(), format),
         cli::Sessions::Delete { ids } => {
@@ -273,6 +277,38 @@ fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json:
         output::line(&new);
     }
     Ok(Outcome::Done)
+}
+
+/// Imports the files, each on its own.
+fn import(store: &SessionStore, files: &[PathBuf], root: &Path, as_json: bool) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome::Done;
+    for file in files {
+        let name = file.display().to_string();
+        let bytes = std::fs::read(file).map_err(|error| format!("cannot read {name}: {error}"));
+        let imported = bytes.and_then(|bytes| {
+            store.import(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
+        });
+        let ImportedSession { id, format, messages, cwd, warnings } = match imported {
+            Ok(imported) => imported,
+            Err(error) => {
+                output::note(&format!("pilcrow: {error}"));
+                outcome = Outcome::Failed;
+                continue;
+            }
+        };
+        if as_json {
+            output::json(&json!({
+                "session": id, "format": format, "messages": messages, "cwd": cwd, "warnings": warnings,
+            }));
+            continue;
+        }
+        warnings.iter().for_each(|warning| output::note(&format!("pilcrow: {warning}")));
+        if !cwd.is_empty() && Path::new(&cwd) != root {
+            output::note(&format!("· {id} was made in {cwd}; paths in it may not exist here"));
+        }
+        output::line(&format!("{id}  {format}  {messages} messages"));
+    }
+    Ok(outcome)
 }
 
 fn export(store: &SessionStore, id: Option<&str>, format: cli::ExportFormat) -> StoreResult {
