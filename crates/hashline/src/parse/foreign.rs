@@ -50,23 +50,22 @@ pub fn translate_replacement(
     };
     let text = shown.text().replace("\r\n", "\n");
     let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
-    let found: Vec<usize> = match old.is_empty() {
-        true => Vec::new(),
-        false => text.match_indices(&old).map(|(at, _)| at).collect(),
-    };
+    // Places may overlap.
+    let step = old.chars().next().map_or(0, char::len_utf8);
+    let next = |from: usize| text.get(from..)?.find(&old).filter(|_| step > 0).map(|at| from + at);
+    let found: Vec<usize> = std::iter::successors(next(0), |at| next(at + step)).collect();
     let Some(&at) = found.first() else {
         return Err(format!("the old text is not in the text of {path} that was shown; read it again"));
     };
     // The whole lines around the part.
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let end = at + old.len();
-    let rest = if text[..end].ends_with('\n') {
-        0
-    } else {
-        text[end..].find('\n').map_or(text.len() - end, |it| it + 1)
-    };
-    let end = end + rest;
-    let after = format!("{}{new}{}", &text[start..at], &text[at + old.len()..end]);
+    let mut after = format!("{}{new}", &text[start..at]);
+    // A replacement without the old line break joins the next line.
+    let is_whole = text[..end].ends_with('\n') && (after.is_empty() || after.ends_with('\n'));
+    let rest = text[end..].find('\n').map_or(text.len() - end, |it| it + 1);
+    let end = if is_whole { end } else { end + rest };
+    after.push_str(&text[at + old.len()..end]);
     let replacement = Replacement { path: path.to_owned(), old: rows(&text[start..end]), new: rows(&after) };
     let first = text[..start].matches('\n').count() + 1;
     let section = section(&replacement, shown, first);
@@ -358,5 +357,17 @@ mod tests {
             +    x = 2
         "#]]
         .assert_eq(&said(" = 1", " = 2"));
+        expect![[r#"
+            refused: the old text is in a.py 4 times; for the first, send
+            [a.py#1675]
+            CUT 4wf..=4wf
+        "#]]
+        .assert_eq(&said("\n\n", "\n"));
+        expect![[r#"
+            [a.py#1675]
+            PUT 2vj..=3yk:
+            +    x = 1;     return x
+        "#]]
+        .assert_eq(&said("    x = 1\n", "    x = 1; "));
     }
 }
