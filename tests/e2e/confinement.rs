@@ -590,7 +590,8 @@ fn denied_and_reverted_changes_are_reported() {
     let sandbox = Sandbox::with(&[("write.py", write), (".git/config", "[core]\n"), (".git/hooks/a", "")]);
     // Not the home of the command, and in no directory that is writable.
     let own = std::env::home_dir().unwrap().join(".pilcrow-e2e");
-    let line = format!("python3 write.py .git/config .git/hooks/new .mcp.json '{}'", own.display());
+    let line =
+        format!("python3 write.py .git/config .git/commondir .git/hooks/new .mcp.json '{}'", own.display());
     let without_bwrap = bash_without_bwrap(&sandbox, &line);
     let [by_landlock, by_bwrap] = [without_bwrap, sandbox.tool("bash", &json!({ "command": line })).value]
         .map(|it| {
@@ -598,11 +599,11 @@ fn denied_and_reverted_changes_are_reported() {
                 .map(Value::clone)
         });
     let denied = format!("write {}", own.display());
-    let reverted = json!([".git/hooks/new", ".mcp.json", ".git/config"]);
+    let reverted = json!([".git/commondir", ".git/hooks/new", ".mcp.json", ".git/config"]);
     assert_eq!(by_landlock, [json!("Landlock"), reverted, json!([denied])]);
     let (config, hook) = (sandbox.project().join(".git/config"), sandbox.project().join(".git/hooks/new"));
     let all = json!([format!("write {}", config.display()), format!("write {}", hook.display()), denied]);
-    assert_eq!(by_bwrap, [json!("bwrap"), json!([".mcp.json"]), all]);
+    assert_eq!(by_bwrap, [json!("bwrap"), json!([".git/commondir", ".mcp.json"]), all]);
     assert_eq!(sandbox.read(".git/config"), "[core]\n");
     assert!(!hook.exists() && !sandbox.project().join(".mcp.json").exists());
 }

@@ -316,10 +316,11 @@ impl GrantRequester {
         &self,
         host: &str,
         port: u16,
+        program: &str,
         cancel: &CancellationToken,
     ) -> Result<HostPermit, Denied> {
         let Some(policy) = &self.gate.policy() else { return Err(no_policy()) };
-        policy.permit_host(host, port, self.gate.approver.as_ref(), cancel).await
+        policy.permit_host(host, port, program, self.gate.approver.as_ref(), cancel).await
     }
 }
 

@@ -96,7 +96,7 @@ impl Policy {
                     self.levels(capability, default, &|rules| rules::for_host(rules, host, port, by));
                 let judged = match server {
                     Some(server) => self.judge_server_host(server, host, port).into(),
-                    None => self.judge_host(host, port),
+                    None => self.judge_host(host, port, COMMANDS),
                 };
                 conclude(judged, levels)
             }

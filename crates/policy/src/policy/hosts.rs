@@ -20,9 +20,9 @@ pub struct HostPermit {
 
 impl Policy {
     /// The decision about a connection of a command to a host, without asking.
-    pub(super) fn judge_host(&self, host: &str, port: u16) -> Judged {
+    pub(super) fn judge_host(&self, host: &str, port: u16, program: &str) -> Judged {
         let default = || self.default_for(Capability::Http);
-        let found = self.decide(|rules| rules::for_host(rules, host, port, COMMANDS), default);
+        let found = self.decide(|rules| rules::for_host(rules, host, port, program), default);
         self.trusted_only(Capability::Http, found)
     }
 
@@ -42,6 +42,7 @@ impl Policy {
 
     /// Permits a connection to a host; asks where the policy says so.
     ///
+    /// `program` is the name in rules about one program: `bash`, or a debug adapter's.
     /// An answer for a package registry is for all of them. The audit log has a row for each call.
     ///
     /// # Errors
@@ -50,11 +51,12 @@ impl Policy {
         &self,
         host: &str,
         port: u16,
+        program: &str,
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<HostPermit, Denied> {
         let named = format!("{host}:{port}");
-        let judge = || self.judge_host(host, port);
+        let judge = || self.judge_host(host, port, program);
         let first = judge();
         if first.decision == Decision::Allow {
             let (capability, decision, by) = (Capability::Http.name(), "allow", By::Policy);
@@ -80,7 +82,7 @@ impl Policy {
                 self.grants.lock().add_rule(rule, term);
             }
         }
-        Ok(self.host_permit(host, port, COMMANDS))
+        Ok(self.host_permit(host, port, program))
     }
 
     /// Permits a language server to connect to a host, without asking.
@@ -144,7 +146,7 @@ mod tests {
             options.rules = rules(&["allow http db.corp:5432", "allow http *.corp"]);
         });
         let ask = async |host: &str, port, script: &Script| {
-            policy.permit_host(host, port, script, &CancellationToken::new()).await
+            policy.permit_host(host, port, COMMANDS, script, &CancellationToken::new()).await
         };
         let session = Script::new([Answer::Session]);
         let plain = Ok(HostPermit { private: false });

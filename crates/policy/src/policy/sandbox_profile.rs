@@ -39,7 +39,8 @@ const TOOLS: &[Tool] = &[
 ///
 /// The variable moves the cache, and the tool creates it.
 const CACHES: &[(&str, &str, &str)] = &[
-    ("XDG_CACHE_HOME", ".cache", ""),
+    // All programs use it, so it is created like those of an installed tool.
+    ("XDG_CACHE_HOME", ".cache", "sh"),
     ("CARGO_HOME", ".cargo", "cargo"),
     ("CARGO_TARGET_DIR", "", ""),
     ("npm_config_cache", ".npm", "npm"),
@@ -58,16 +59,11 @@ const CACHES: &[(&str, &str, &str)] = &[
     ("CCACHE_DIR", ".ccache", ""),
 ];
 
-/// Read-only paths below the caches: programs, settings and logins.
-const IN_CACHES: &[&str] = &[
-    ".cargo/bin",
-    ".cargo/config",
-    ".cargo/config.toml",
-    ".cargo/credentials.toml",
-    ".cargo/env",
-    ".gradle/gradle.properties",
-    ".gradle/init.d",
-    ".gradle/init.gradle",
+/// Read-only paths in caches, by the cache's place: programs, settings and logins.
+const IN_CACHES: &[(&str, &[&str])] = &[
+    (".cargo", &["bin", "config", "config.toml", "credentials.toml", "env"]),
+    (".gradle", &["gradle.properties", "init.d", "init.gradle", "init.gradle.kts"]),
+    (".ccache", &["ccache.conf"]),
 ];
 
 /// Files of a project that other programs execute.
@@ -117,14 +113,18 @@ impl Policy {
         let created =
             caches.into_iter().filter(|(path, tool)| !path.as_path().exists() && is_installed(tool));
 
-        let mut protected: Vec<AbsPath> = IN_CACHES.iter().filter_map(|name| in_home(name)).collect();
+        let mut protected: Vec<AbsPath> = in_caches(home.as_ref());
         if let Some(it) = &repository {
-            protected.push(it.git.join("hooks"));
+            // The second would lead git to other settings.
+            protected.extend([it.git.join("hooks"), it.git.join("commondir")]);
         }
         if !names(|tool| tool.programs).contains(&"git") {
             // git itself changes these, when it is configured and when it checks out files.
             protected.extend(repository.iter().flat_map(|it| it.settings.iter().cloned()));
-            protected.extend(EXECUTED.map(|name| root.join(name)));
+            let top = repository.as_ref().map(|it| &it.top).filter(|top| **top != root);
+            for directory in std::iter::once(&root).chain(top) {
+                protected.extend(EXECUTED.map(|name| directory.join(name)));
+            }
         }
 
         let used =
@@ -167,8 +167,12 @@ impl Policy {
         let own = files.project.iter().map(place).map(|path| canonical(&path));
         let own = own.filter(|path| path.starts_with(root));
         let own: Vec<AbsPath> = own.filter(|path| !profile.denies_write(path)).collect();
+        let repository = Repository::find(root);
+        // Only commands change git's files.
+        let git = repository.iter().flat_map(|it| it.directories.iter().filter(|path| **path != it.top));
+        profile.protected.extend(git.cloned());
         let mut project = vec![root.clone()];
-        project.extend(Repository::find(root).into_iter().flat_map(|it| it.directories));
+        project.extend(repository.into_iter().flat_map(|it| it.directories));
         if !own.contains(root) {
             profile.writable.retain(|path| !project.contains(path));
             // Caches of a project that is the home directory, unless a link was put in their place.
@@ -205,6 +209,15 @@ fn caches(home: Option<&AbsPath>) -> Vec<(AbsPath, &'static str)> {
     CACHES.iter().filter_map(|cache| place(cache, home)).collect()
 }
 
+/// The protected paths in caches, also where a variable moves a cache.
+fn in_caches(home: Option<&AbsPath>) -> Vec<AbsPath> {
+    let places = IN_CACHES.iter().filter_map(|(name, files)| {
+        let cache = CACHES.iter().find(|(_, place, _)| place == name)?;
+        Some((place(cache, home)?.0, files))
+    });
+    places.flat_map(|(cache, files)| files.iter().map(move |file| canonical(&cache.join(file)))).collect()
+}
+
 /// The place of a cache, and the tool that makes it.
 fn place(
     &(variable, name, tool): &(&str, &str, &'static str),
@@ -222,6 +235,8 @@ fn is_installed(tool: &str) -> bool {
 
 /// The git repository that a workspace is in.
 struct Repository {
+    /// The worktree.
+    top: AbsPath,
     /// The directory of branches, objects and hooks, shared by worktrees.
     git: AbsPath,
     /// The worktree and git's directories.
@@ -236,7 +251,7 @@ impl Repository {
             .find(|directory| directory.join(".git").as_path().exists())?;
         let (own, git) = git_directories(&top)?;
         let settings = vec![git.join("config"), own.join("config.worktree")];
-        Some(Self { directories: vec![top, own, git.clone()], git, settings })
+        Some(Self { directories: vec![top.clone(), own, git.clone()], top, git, settings })
     }
 }
 

@@ -19,7 +19,7 @@ use agent::events::{Update, UpdateKind};
 use agent::{ToolCx, ToolResult};
 pub(crate) use denials::find as find_denials;
 use jobs::Job;
-pub(crate) use network::CommandHosts;
+pub(crate) use network::{COMMANDS, CommandHosts};
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
 use process::{SandboxLevel, deadlines};
@@ -161,7 +161,7 @@ impl Bash {
         })?;
         let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
         let protected = sandbox::protect(sandbox.level, &grant).await?;
-        let hosts = CommandHosts::new(cx, job.stop.clone());
+        let hosts = CommandHosts::new(COMMANDS, cx, job.stop.clone());
         let (process, output) = context.shell.processes.spawn_merged(&command, &grant, hosts.clone()).await?;
         before.iter_mut().for_each(CommandSnapshot::mark_running);
         let mut running = Running::new(process, output, context.shell.redactor());

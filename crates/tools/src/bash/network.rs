@@ -15,8 +15,13 @@ use tokio_util::sync::CancellationToken;
 
 type Decision = Arc<OnceCell<Result<HostPermit, String>>>;
 
+/// The name of commands in rules about one program.
+pub(crate) const COMMANDS: &str = "bash";
+
 /// Decides about each host once for a command, and reports it.
 pub(crate) struct CommandHosts {
+    /// The name in rules about one program.
+    program: String,
     requester: GrantRequester,
     events: EventReporter,
     cancel: CancellationToken,
@@ -28,8 +33,9 @@ pub(crate) struct CommandHosts {
 }
 
 impl CommandHosts {
-    pub(crate) fn new(cx: &ToolCx, cancel: CancellationToken) -> Arc<Self> {
+    pub(crate) fn new(program: &str, cx: &ToolCx, cancel: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
+            program: program.to_owned(),
             requester: cx.grant_requester(),
             events: cx.event_reporter(),
             cancel,
@@ -59,7 +65,7 @@ impl HostGate for CommandHosts {
             let named = format!("{host}:{port}");
             let decision = Arc::clone(self.decisions.lock().entry(named.clone()).or_default());
             let decide = async || {
-                let permit = self.requester.permit_host(host, port, &self.cancel).await;
+                let permit = self.requester.permit_host(host, port, &self.program, &self.cancel).await;
                 let (level, what) =
                     if permit.is_ok() { ("info", "connects") } else { ("warning", "may not connect") };
                 let text = format!("a command {what} to {named}");

@@ -66,7 +66,7 @@ impl Debug {
             self.run_to_own_code(&root, plan.entry.as_deref(), cx.clock).await?;
             return self.snapshot(&root, cx).await;
         }
-        let grants = SessionGrants::new(cx, SessionGrants::confinement(&root));
+        let grants = SessionGrants::new(&root.adapter.name, cx, SessionGrants::confinement(&root));
         let fresh = debug.relaunch(&root, grants.clone(), cx.clock).await?;
         self.remember_hosts(&fresh, &grants);
         fresh.started_by(cx.starter.clone());

@@ -189,7 +189,7 @@ impl Debug {
                 cx.permit_attach(&format!("attach to {}{with}", plan.title)).await?;
             }
         }
-        let grants = SessionGrants::new(cx, confinement);
+        let grants = SessionGrants::new(&plan.adapter.name, cx, confinement);
         let session = self.context.debug.start_with(plan, &grant, grants.clone(), cx.clock).await?;
         self.remember_hosts(&session, &grants);
         session.started_by(cx.starter.clone());
@@ -434,9 +434,9 @@ pub(super) struct SessionGrants {
 }
 
 impl SessionGrants {
-    pub(super) fn new(cx: Cx<'_>, confinement: Confinement) -> Arc<Self> {
+    pub(super) fn new(adapter: &str, cx: Cx<'_>, confinement: Confinement) -> Arc<Self> {
         // A question about a host ends with the connection.
-        let hosts = CommandHosts::new(&cx, CancellationToken::new());
+        let hosts = CommandHosts::new(adapter, &cx, CancellationToken::new());
         Arc::new(Self { requester: cx.grant_requester(), confinement, hosts })
     }
 

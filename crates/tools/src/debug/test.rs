@@ -48,7 +48,7 @@ impl Debug {
         let (mut at, mut stop, passed) = self.to_failure(&session, &run, asked, None, cx.clock).await?;
         if let Some((index, is_reported)) = self.failing_stop(&at, &passed) {
             let root = self.context.debug.root_of(&at);
-            let grants = SessionGrants::new(cx, SessionGrants::confinement(&root));
+            let grants = SessionGrants::new(&root.adapter.name, cx, SessionGrants::confinement(&root));
             let again = self.context.debug.relaunch(&root, grants.clone(), cx.clock).await?;
             self.remember_hosts(&again, &grants);
             again.started_by(cx.starter.clone());
@@ -478,7 +478,7 @@ impl Debug {
         let status = bash::sandbox_status(&self.context.shell, true, &cx).await;
         let confinement = bash::confinement(status.as_ref());
         let grant = cx.grant_requester().grant_run("debug", command, confinement, &cx.cancel).await?;
-        let hosts = CommandHosts::new(&cx, cx.cancel.clone());
+        let hosts = CommandHosts::new(bash::COMMANDS, &cx, cx.cancel.clone());
         let level = self.context.shell.processes.sandbox().await.level;
         let protected = bash::protect(level, &grant).await?;
         let output = self.context.debug.run(command, &grant, hosts, cx.clock).await;
