@@ -326,7 +326,7 @@ async fn hub() {
         session_info: json!({}),
         initial_breakpoints: Vec::new(),
         known_requests: Vec::new(),
-        keeps_programs: false,
+        runs_in_terminal_itself: false,
         end_program: None,
     };
     let (hub, agent) = HubHandle::spawn("bench", options, reader, writer, &tracker);

@@ -33,7 +33,7 @@ use adapters::Transport;
 /// No event reports an open port, so Pilcrow polls.
 const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(15));
 /// Ports of adapters in the network of the sandbox.
-const INSIDE: Range<u16> = 20_000..30_000;
+const SANDBOX_PORTS: Range<u16> = 20_000..30_000;
 /// Maximum number of bytes of an adapter's output that are searched for its port.
 const HEAD: usize = 64 * 1024;
 
@@ -70,9 +70,10 @@ impl Loopback {
     /// Listens on a free port; must be called once.
     async fn listen(&mut self) -> std::io::Result<TcpListener> {
         match &mut self.0 {
-            Some(sockets) => {
-                sockets.listener.take().ok_or_else(|| std::io::Error::other("its port is in use"))
-            }
+            Some(sockets) => sockets
+                .listener
+                .take()
+                .ok_or_else(|| std::io::Error::other("the sandbox has one listener, which is taken")),
             None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
         }
     }
@@ -81,8 +82,10 @@ impl Loopback {
     async fn free_port(&self) -> std::io::Result<u16> {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         match &self.0 {
-            // The system chooses none of these for others, such as the adapter's proxy.
-            Some(_) => Ok(INSIDE.start + NEXT.fetch_add(1, Ordering::Relaxed) % INSIDE.len() as u16),
+            // Below the kernel's ephemeral ports, one of which the adapter's proxy has.
+            Some(_) => {
+                Ok(SANDBOX_PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % SANDBOX_PORTS.len() as u16)
+            }
             None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr().map(|it| it.port()),
         }
     }

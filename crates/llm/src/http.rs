@@ -39,7 +39,7 @@ const MOST_KEYS: u32 = 16;
 /// Encodings that compress the body; gateways send other values, such as `none`.
 const PACKED: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
 
-/// Time that a local server gets to load its model.
+/// Time limit for a local server to load its model.
 const LOADING: Duration = Duration::from_secs(15 * 60);
 
 /// Content type of every request.
@@ -217,7 +217,7 @@ impl Transport {
                 }
             }
         };
-        if !decoder.starts_itself() {
+        if !decoder.has_start_event() {
             writer.push(StreamEvent::Start);
         }
         let id = request_id(&response);

@@ -180,8 +180,8 @@ impl Decoder for Priced {
         self.inner.ended()
     }
 
-    fn starts_itself(&self) -> bool {
-        self.inner.starts_itself()
+    fn has_start_event(&self) -> bool {
+        self.inner.has_start_event()
     }
 }
 

@@ -155,8 +155,8 @@ pub(crate) struct Child {
     /// Name in the mark that the child's descendants inherit.
     pub(crate) name: String,
     pub(crate) status: watch::Receiver<Option<ExitStatus>>,
-    /// Whether its program has own process ids, and is [`ID_INSIDE`] to itself.
-    has_own_ids: bool,
+    /// Whether the program is [`ID_INSIDE`] in a PID namespace of its own.
+    has_pid_namespace: bool,
     stderr: Mutex<Tail>,
 }
 
@@ -430,7 +430,7 @@ impl Process {
 
     /// The child's process id to itself, which differs in a sandbox.
     pub fn id_inside(&self) -> u32 {
-        if self.child.has_own_ids { ID_INSIDE } else { self.child.id }
+        if self.child.has_pid_namespace { ID_INSIDE } else { self.child.id }
     }
 
     /// The id of the working process: this one, or the oldest that it started.
@@ -510,11 +510,11 @@ impl ProcessView {
         (tail.since(known), tail.all)
     }
 
-    /// The id here of the process with the id `inside` to the child's program.
+    /// Maps a process id of the child's PID namespace to this one.
     ///
     /// Blocks for some milliseconds in a sandbox, since it reads the system's process table.
-    pub fn outside_id(&self, inside: i64) -> Option<i64> {
-        if !self.child.has_own_ids {
+    pub fn id_outside(&self, inside: i64) -> Option<i64> {
+        if !self.child.has_pid_namespace {
             return Some(inside);
         }
         let below = Table::read().descendants(self.child.id);
@@ -530,7 +530,7 @@ impl ProcessView {
             // before the first is killed.
             let table = Table::read();
             let mut program = self.child.id;
-            if self.child.has_own_ids {
+            if self.child.has_pid_namespace {
                 let below = table.descendants(self.child.id);
                 let found = below.iter().find(|it| it.id_inside() == Some(ID_INSIDE.into()));
                 let Some(found) = found else { return };
@@ -619,8 +619,8 @@ impl Shared {
             Some(socket) if streams.merged.is_none() => Some(socket.input()?),
             _ => stdin,
         };
-        let has_own_ids = spec.is_some_and(|it| it.level == SandboxLevel::Bwrap);
-        let child = Arc::new(Child { id, name, status, has_own_ids, stderr: Mutex::default() });
+        let has_pid_namespace = spec.is_some_and(|it| it.level == SandboxLevel::Bwrap);
+        let child = Arc::new(Child { id, name, status, has_pid_namespace, stderr: Mutex::default() });
         this.children.lock().insert(id, Arc::clone(&child));
         let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
         let shared = Arc::downgrade(this);

@@ -212,7 +212,7 @@ impl SessionBuilder {
 
     /// Sets whether `agent_settled` is the last event, sent by [`Session::close`].
     ///
-    /// Else it is sent whenever the session is idle, and reports may follow.
+    /// Otherwise it is sent whenever the session is idle, and reports may follow.
     pub fn settles_on_close(self, settles_on_close: bool) -> Self {
         SessionBuilder { settles_on_close, ..self }
     }

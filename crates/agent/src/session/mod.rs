@@ -307,7 +307,8 @@ impl Session {
 
     /// Cancels the current run, waits for its end, and ends the session.
     ///
-    /// The sinks have then taken every event. Returns false if it did not end within `deadline`; its task then continues.
+    /// On return the sinks have received every event. Returns false if the session did not end within `deadline`;
+    /// its task then continues.
     pub async fn close(&self, deadline: Duration) -> bool {
         self.abort();
         let ended = self.ask(|reply| Operation::Close { reply });

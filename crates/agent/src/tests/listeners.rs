@@ -263,9 +263,9 @@ async fn events_of_deltas_are_as_many_as_the_model_sent() {
 }
 
 /// Takes 300 ms for each event.
-struct Sluggish(Arc<Recorder>);
+struct SlowSink(Arc<Recorder>);
 
-impl EventSink for Sluggish {
+impl EventSink for SlowSink {
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -279,7 +279,7 @@ async fn a_closed_session_has_delivered_settled_as_its_last_event() {
     let events = Arc::new(Recorder::default());
     let model = Arc::new(ScriptModel::parse("m", &text("ok").to_string()).unwrap());
     let session = Session::builder(model, Registry::default())
-        .sink(Arc::new(Sluggish(events.clone())))
+        .sink(Arc::new(SlowSink(events.clone())))
         .settles_on_close(true)
         .build();
     session.prompt("go").await;

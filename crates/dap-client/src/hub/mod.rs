@@ -102,10 +102,10 @@ pub struct HubOptions {
     ///
     /// Empty if it refuses others itself.
     pub known_requests: Vec<String>,
-    /// Whether no client runs programs in its terminal.
+    /// Whether Pilcrow serves `runInTerminal` even if a client has a terminal.
     ///
-    /// It is outside the session's sandbox.
-    pub keeps_programs: bool,
+    /// A client's terminal is outside the session's sandbox.
+    pub runs_in_terminal_itself: bool,
     /// Ends a program that would continue, before the adapter ends the session.
     pub end_program: Option<Box<dyn Fn() + Send>>,
 }

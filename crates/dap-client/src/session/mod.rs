@@ -303,7 +303,7 @@ impl Session {
             session_info: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
             initial_breakpoints: plan.user_breakpoints.clone(),
             known_requests: plan.adapter.quirks.known_requests.clone(),
-            keeps_programs: grant.as_ref().is_some_and(|grant| grant.sandbox().is_some()),
+            runs_in_terminal_itself: grant.as_ref().is_some_and(|grant| grant.sandbox().is_some()),
             end_program,
         };
         let (hub, agent) = HubHandle::spawn(&id, options, reader, writer, tracker);
@@ -446,7 +446,7 @@ impl Session {
     /// Blocks for some milliseconds if the program is in a sandbox.
     pub fn process(&self) -> Option<i64> {
         let id = self.inner.core().process?;
-        self.adapter_process.as_ref().map_or(Some(id), |adapter| adapter.outside_id(id))
+        self.adapter_process.as_ref().map_or(Some(id), |adapter| adapter.id_outside(id))
     }
 
     /// Whether child sessions, and not this session, run the program.

@@ -34,7 +34,7 @@ impl Bench {
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
             known_requests,
-            keeps_programs: false,
+            runs_in_terminal_itself: false,
             end_program: None,
         };
         let mut bench = Self { hub: Hub::new(options), seq: 0 };

@@ -103,7 +103,7 @@ impl World {
             session_info: json!({}),
             initial_breakpoints: Vec::new(),
             known_requests: Vec::new(),
-            keeps_programs: false,
+            runs_in_terminal_itself: false,
             end_program: None,
         };
         let mut world = Self {

@@ -143,10 +143,10 @@ pub trait Decoder: Send {
     /// Whether the final event was returned.
     fn ended(&self) -> bool;
 
-    /// Whether the stream itself has the event `start`.
+    /// Whether the stream contains a `start` event.
     ///
-    /// Else the answer's headers are the start.
-    fn starts_itself(&self) -> bool {
+    /// Otherwise the response headers are the start.
+    fn has_start_event(&self) -> bool {
         false
     }
 }

@@ -360,7 +360,7 @@ impl Decoder for Client {
         self.ended
     }
 
-    fn starts_itself(&self) -> bool {
+    fn has_start_event(&self) -> bool {
         true
     }
 }

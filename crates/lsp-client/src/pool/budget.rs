@@ -98,7 +98,7 @@ impl ServerPool {
 
     /// Stops each server of the project that alone exceeds the memory limit.
     ///
-    /// Also one in use. The policy asks before it starts again.
+    /// This includes servers in use. The policy asks before it starts again.
     async fn stop_oversized(&self) {
         let own = self.slots().into_iter().filter(|slot| slot.definition().from_project);
         let (slots, servers): (Vec<_>, Vec<_>) =

@@ -97,7 +97,7 @@ impl Slot {
         self.state().server.take_if(|server| server.is_running() && !server.usage.is_used() && !keep(server))
     }
 
-    /// Takes out this server to be stopped, also in use; returns whether it was there.
+    /// Removes a server, even one in use; returns whether the slot had it.
     pub fn take(&self, server: &Arc<Server>) -> bool {
         self.state().server.take_if(|now| Arc::ptr_eq(now, server)).is_some()
     }

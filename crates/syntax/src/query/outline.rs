@@ -13,7 +13,6 @@ use crate::language::kinds::is_comment;
 /// A function, a type or another declaration with a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declaration {
-    /// Its name.
     pub name: String,
     /// Index of the declaration around it.
     pub parent: Option<usize>,

@@ -214,9 +214,9 @@ impl Debug {
         hosts.insert(session.id.clone(), Arc::clone(&grants.hosts));
     }
 
-    /// New accesses of a session's programs that the sandbox denied.
+    /// Lists accesses that the sandbox denied since the last call.
     ///
-    /// `output` shows those of files.
+    /// It finds denied files in `output`.
     pub(super) async fn denied(&self, session: &Arc<Session>, output: &str) -> Result<Vec<String>, Failure> {
         let Some(profile) = session.grant().and_then(SpawnGrant::sandbox).cloned() else {
             return Ok(Vec::new());

@@ -47,7 +47,7 @@ impl Hub {
             // The agent starts child sessions, because each gets a hub of its own.
             let has_terminal = it.phase == Phase::Live && it.capabilities.terminal;
             let can = it.role == Role::Agent
-                || command == "runInTerminal" && has_terminal && !self.options.keeps_programs;
+                || command == "runInTerminal" && has_terminal && !self.options.runs_in_terminal_itself;
             can && !tried.contains(*id)
         };
         let chosen =
