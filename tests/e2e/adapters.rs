@@ -299,7 +299,7 @@ fn the_trust_list_shows_programs_of_the_project() {
         &expect![[r#"
         <sandbox>/the project
           pending      servers/odd
-        pilcrow: servers/odd never ran here; `pilcrow trust --list` shows the names
+        pilcrow: no program servers/odd has a stored state here; `pilcrow trust --list` shows the names
     "#]],
     );
 }

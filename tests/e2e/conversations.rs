@@ -135,7 +135,7 @@ fn an_imported_session_continues() {
         &expect![[r#"
         <id>  codex  9 messages
         pilcrow: <sandbox>/the project/rollout.jsonl: skipped line 13: expected ident at line 1 column 2
-        · <id> was made in /project; paths in it may not exist here
+        · session <id> comes from /project; its paths may not exist here
     "#]],
     );
     let again = sandbox.run(&["sessions", "import", &file]).expect(1);

@@ -27,7 +27,7 @@ impl Sensitive {
             Self::VersionControl => "git's own files",
             Self::Environment => "environment secrets",
             Self::Settings => "pilcrow's settings of the project",
-            Self::Executed => "other programs run it",
+            Self::Executed => "instructions for other programs or agents",
         }
     }
 }

@@ -307,7 +307,7 @@ pub enum Command {
         /// Revoke the trust
         #[arg(long)]
         remove: bool,
-        /// Ask again before this program of the project starts, by its name in the list
+        /// Revoke the trust in a program of the project, named as in `--list`
         #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["list", "remove"])]
         kill: Option<String>,
     },
@@ -597,8 +597,9 @@ pub enum Config {
         capability: String,
         /// Path relative to the project, command line, host, or variable
         argument: Option<String>,
-        /// Language server that connects or gets the variable [default: a command]
-        #[arg(long, value_name = "SERVER")]
+        /// Language server, debug adapter or `bash` that the decision is about
+        /// [default: bash]
+        #[arg(long, value_name = "PROGRAM")]
         by: Option<String>,
     },
 }

@@ -180,7 +180,7 @@ impl Rule {
             return Err(fail("only a rule for http or env can begin with a program".into()));
         }
         if capability == Capability::Env && decision == Decision::Ask {
-            return Err(fail("a rule for env must allow or deny".into()));
+            return Err(fail("a rule for env cannot ask; write allow or deny".into()));
         }
         let pattern = match capability {
             _ if rest.is_empty() => Pattern::All,
@@ -646,7 +646,7 @@ mod tests {
             ("allow fly x", "read, write, exec, http, env or debug"),
             ("allow", "read, write, exec, http, env or debug"),
             ("gopls: allow write x", "only a rule for http or env"),
-            ("ask env X", "must allow or deny"),
+            ("ask env X", "cannot ask; write allow or deny"),
             ("allow write ../x", "cannot contain `..`"),
             ("allow write [x", "is not a glob"),
         ] {

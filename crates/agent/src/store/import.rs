@@ -181,7 +181,10 @@ impl Session {
                 image(data, kind)
             }
             kind => {
-                self.notes.push(format!("line {}: replaced a block of type {kind:?} by a note", self.line));
+                self.notes.push(format!(
+                    "line {}: replaced an unsupported block of type {kind:?} with a text",
+                    self.line
+                ));
                 text_block(&format!("[unsupported block of type {kind}]"))
             }
         }

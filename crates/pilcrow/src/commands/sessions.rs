@@ -304,7 +304,7 @@ fn import(store: &SessionStore, files: &[PathBuf], root: &Path, as_json: bool) -
         }
         warnings.iter().for_each(|warning| output::note(&format!("pilcrow: {warning}")));
         if !cwd.is_empty() && Path::new(&cwd) != root {
-            output::note(&format!("· {id} was made in {cwd}; paths in it may not exist here"));
+            output::note(&format!("· session {id} comes from {cwd}; its paths may not exist here"));
         }
         output::line(&format!("{id}  {format}  {messages} messages"));
     }

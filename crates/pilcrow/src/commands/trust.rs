@@ -64,10 +64,12 @@ pub fn kill(directory: Option<PathBuf>, program: &str) -> anyhow::Result<Outcome
     open::refuse_run()?;
     let root = open::root(directory.as_deref())?;
     if subjects(&Homes::from_env()?, &root)?.kill(program)? {
-        output::line(&format!("killed: {program}; Pilcrow asks before it starts again"));
+        output::line(&format!("{program} is killed: a running process continues, and the next start asks"));
         return Ok(Outcome::Done);
     }
-    output::note(&format!("pilcrow: {program} never ran here; `pilcrow trust --list` shows the names"));
+    output::note(&format!(
+        "pilcrow: no program {program} has a stored state here; `pilcrow trust --list` shows the names"
+    ));
     Ok(Outcome::Failed)
 }
 

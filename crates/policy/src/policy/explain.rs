@@ -61,7 +61,7 @@ impl Policy {
             return Err(format!("there is no capability `{capability}`; use one of {names}"));
         };
         if subject.is_some() && !matches!(capability, Capability::Http | Capability::Env) {
-            return Err("only a decision about http or env depends on the program".to_owned());
+            return Err("`--by` applies to http and env only; leave it out".to_owned());
         }
         let root = &self.options.root;
         Ok(match (capability, argument) {
@@ -105,13 +105,15 @@ impl Policy {
                 let value = std::env::var_os(name).unwrap_or_default();
                 let default = match is_secret(name, &value.to_string_lossy()) {
                     true => (Decision::Deny, "env: the variable is a secret".to_owned()),
-                    false => (Decision::Allow, "env: the variable is no secret".to_owned()),
+                    false => (Decision::Allow, "env: the variable is not secret".to_owned()),
                 };
                 let levels =
                     self.levels(capability, default.clone(), &|rules| rules::for_variable(rules, name, by));
                 conclude(self.decide(|rules| rules::for_variable(rules, name, by), || default).into(), levels)
             }
-            (Capability::Env, None) => return Err("name the variable".to_owned()),
+            (Capability::Env, None) => {
+                return Err("a decision about env needs a variable: `pilcrow config why env NAME`".to_owned());
+            }
             (Capability::Debug, Some(_)) => return Err("a decision about debug has no argument".to_owned()),
             (_, None) => {
                 let default = self.default_for(capability);
@@ -299,11 +301,11 @@ mod tests {
               default       deny   env: the variable is a secret
               rule          -      no rule matches
               trust         -      <base>/root is trusted
-            allow: env: the variable is no secret
-              default       allow  env: the variable is no secret
+            allow: env: the variable is not secret
+              default       allow  env: the variable is not secret
               rule          -      no rule matches
               trust         -      <base>/root is trusted
-            name the variable
+            a decision about env needs a variable: `pilcrow config why env NAME`
             ask: debug: no rule matches, so the user is asked
               default       ask    debug: no rule matches, so the user is asked
               rule          -      no rule matches
@@ -322,7 +324,7 @@ mod tests {
               default       deny   env: the variable is a secret
               rule          allow  env: the rule `gopls: allow env A_KEY` (config.toml:1)
               trust         -      <base>/root is trusted
-            only a decision about http or env depends on the program
+            `--by` applies to http and env only; leave it out
             allow: read: allowed in the workspace
               default       allow  read: allowed in the workspace
               rule          -      no rule matches

@@ -134,7 +134,8 @@ impl GenerateDecoder {
         }
         for argument in piece["partialArgs"].as_array().into_iter().flatten() {
             if call.arguments.push(argument).is_none() {
-                let error = format!("an argument of a call has an unknown place: {}", argument["jsonPath"]);
+                let error =
+                    format!("a streamed argument has an unsupported jsonPath: {}", argument["jsonPath"]);
                 return self.end(Some(ModelError::new(ErrorKind::Protocol, error)));
             }
         }
