@@ -55,7 +55,7 @@ pub fn translate_replacement(
     let next = |from: usize| text.get(from..)?.find(&old).filter(|_| step > 0).map(|at| from + at);
     let found: Vec<usize> = std::iter::successors(next(0), |at| next(at + step)).collect();
     let Some(&at) = found.first() else {
-        return Err(format!("the old text is not in the text of {path} that was shown; read it again"));
+        return Err(format!("{path} as you last read it does not contain the old text; read it again"));
     };
     // The whole lines around the part.
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -71,7 +71,9 @@ pub fn translate_replacement(
     let section = section(&replacement, shown, first);
     match found.len() {
         1 => Ok(section),
-        count => Err(format!("the old text is in {path} {count} times; for the first, send\n{section}")),
+        count => {
+            Err(format!("the old text occurs {count} times in {path}; to change the first, send\n{section}"))
+        }
     }
 }
 
@@ -113,13 +115,13 @@ fn resolve(replacement: &Replacement, shown: Option<&Snapshot>) -> Result<String
             let body: String = new.iter().map(|row| format!("+{row}\n")).collect();
             let header = View::default().header(path, shown.tag());
             Err(format!(
-                "the old lines are not in the text of {path} that was shown; name the lines by their numbers:\n{header}\nPUT A..=B:\n{body}"
+                "{path} as you last read it has no such lines; name them by number:\n{header}\nPUT A..=B:\n{body}"
             ))
         }
         [first, ..] => {
             let places: Vec<String> = found.iter().take(10).map(ToString::to_string).collect();
             Err(format!(
-                "the old lines are in {path} {} times, at lines {}; name the ones you mean, for the first:\n{}",
+                "the old lines occur {} times in {path}, at lines {}; to change the first, send\n{}",
                 found.len(),
                 places.join(", "),
                 section(replacement, shown, first)
@@ -303,7 +305,7 @@ mod tests {
         check(
             "--- a.py\n+++ a.py\n@@ -4 +4 @@\n-\n+# c\n",
             expect![[r#"
-            refused: the old lines are in a.py 4 times, at lines 4, 5, 9, 10; name the ones you mean, for the first:
+            refused: the old lines occur 4 times in a.py, at lines 4, 5, 9, 10; to change the first, send
             [a.py#1675]
             PUT 4wf..=4wf:
             +# c
@@ -312,7 +314,7 @@ mod tests {
         check(
             "a.py\n<<<<<<< SEARCH\nz = 1\n=======\nz = 2\n>>>>>>> REPLACE\n",
             expect![[r#"
-            refused: the old lines are not in the text of a.py that was shown; name the lines by their numbers:
+            refused: a.py as you last read it has no such lines; name them by number:
             [a.py#1675]
             PUT A..=B:
             +z = 2
@@ -351,14 +353,14 @@ mod tests {
         "#]]
         .assert_eq(&said("x = 1\n    return", "x = 2\n    return"));
         expect![[r#"
-            refused: the old text is in a.py 2 times; for the first, send
+            refused: the old text occurs 2 times in a.py; to change the first, send
             [a.py#1675]
             PUT 2vj..=2vj:
             +    x = 2
         "#]]
         .assert_eq(&said(" = 1", " = 2"));
         expect![[r#"
-            refused: the old text is in a.py 4 times; for the first, send
+            refused: the old text occurs 4 times in a.py; to change the first, send
             [a.py#1675]
             CUT 4wf..=4wf
         "#]]

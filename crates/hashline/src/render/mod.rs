@@ -16,8 +16,8 @@ pub(crate) const LONGEST: usize = 2_000;
 
 /// Lines of a snapshot under its header, in the form of `view`.
 ///
-/// Nothing stands for the lines between ranges, since every row has its number. Ranges may come in any order and
-/// may overlap.
+/// Lines between ranges have no marker, since every row has its number. Ranges may come in any order and may
+/// overlap.
 ///
 /// This only renders; [`SnapshotStore::show`] also marks the lines as seen.
 pub fn render(path: &str, snapshot: &Snapshot, ranges: &[RangeInclusive<usize>], view: View) -> String {

@@ -146,7 +146,8 @@ fn descriptions_for_models_are_short_and_correct() {
             let (patch, _) = Patch::parse(&format!("[a#3F2A]\n{operation}12KQ*{body}")).unwrap();
             assert!(patch.to_string().contains(&format!("{operation}12kq*")), "{patch}");
         }
-        let (_, example) = description.split_once("Example:\n").unwrap();
+        let headings = ["An edit of it:\n", "Example:\n"];
+        let (_, example) = headings.iter().find_map(|heading| description.split_once(heading)).unwrap();
         let (patch, notes) = Patch::parse(example).unwrap();
         assert_eq!(notes, []);
         let anchors = patch.sections[0].anchors();

@@ -17,7 +17,7 @@ fn lines_are_rendered_with_and_without_checks() {
 }
 
 #[test]
-fn nothing_stands_for_omitted_lines() {
+fn omitted_lines_have_no_marker() {
     let mut store = SnapshotStore::default();
     let tag = store.record("f", numbered(20));
     let shown = store.show("f", tag, &[9..=10, 3..=4, 4..=5], View::PLAIN).unwrap();

@@ -34,7 +34,7 @@ impl Environment {
         };
         let sandbox = match config.values.exec.sandbox.0 {
             SandboxMode::Off => "off",
-            SandboxMode::Auto => "auto (commands are confined where the system can)",
+            SandboxMode::Auto => "auto (commands are confined if the system has a sandbox)",
             SandboxMode::Required => "required (commands run only confined)",
         };
         let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
@@ -55,7 +55,7 @@ fn git(root: &Path) -> String {
     let line = head.lines().next().unwrap_or_default().trim();
     let state = match line.strip_prefix("ref: refs/heads/") {
         Some(branch) => format!("branch {}", branch.chars().take(MAX_BRANCH).collect::<String>()),
-        None => format!("no branch, at {}", line.chars().take(12).collect::<String>()),
+        None => format!("detached HEAD at {}", line.chars().take(12).collect::<String>()),
     };
     let unfinished = [
         ("MERGE_HEAD", "merge"),
@@ -102,6 +102,6 @@ mod tests {
         expect!["branch main, unfinished merge"].assert_eq(&git(&temp.path().join("a")));
         write("b/.git", "gitdir: ../git/b\n");
         write("git/b/HEAD", "0123456789abcdef0123\n");
-        expect!["no branch, at 0123456789ab"].assert_eq(&git(&temp.path().join("b")));
+        expect!["detached HEAD at 0123456789ab"].assert_eq(&git(&temp.path().join("b")));
     }
 }

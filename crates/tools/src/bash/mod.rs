@@ -156,7 +156,7 @@ impl Bash {
         })
         .await?
         .map_err(|error| {
-            let message = format!("{error}; undo could not revert the command, so it does not run");
+            let message = format!("the command did not run, because undo could not revert it: {error}");
             Failure::new(ErrorCode::WrongState, message)
         })?;
         let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
@@ -243,8 +243,13 @@ impl Bash {
         }
         let (offset, reader) = (args.offset, Arc::clone(&job));
         let page = blocking(move || reader.log.from(offset)).await?;
-        let mut text =
-            format!("{}: {} ({})\n{}", job.name, short(&job.command), job.status(), set_apart(&page.text));
+        let mut text = format!(
+            "{}: {} ({})\n{}",
+            job.name,
+            short(&job.command),
+            job.status(),
+            indent_own_lines(&page.text)
+        );
         if let Some(next) = page.next {
             text = format!("{}\n… continues at line {next}", text.trim_end_matches('\n'));
         }
@@ -264,7 +269,7 @@ impl Bash {
         if !unsaved.is_empty() {
             text.push_str(&format!("not saved: {}\n", unsaved.join(", ")));
         }
-        text.push_str(&set_apart(&job.log.render(&job.name)));
+        text.push_str(&indent_own_lines(&job.log.render(&job.name)));
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -335,7 +340,7 @@ const OWN_LINES: [&str; 11] = [
 ];
 
 /// Indents each line of the output that looks like one of the result's own.
-fn set_apart(output: &str) -> String {
+fn indent_own_lines(output: &str) -> String {
     let is_own = |line: &&str| OWN_LINES.iter().any(|own| line.starts_with(own));
     let lines = output.split_inclusive('\n');
     lines.map(|line| if is_own(&line) { format!(" {line}") } else { line.to_owned() }).collect()
