@@ -301,17 +301,16 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
     check_output(
         &constant,
         &expect![[r#"
-            instructions      632 bytes    151 tokens (o200k), about   158 by bytes
-            read              772 bytes    188 tokens (o200k), about   193 by bytes
-            edit             2136 bytes    590 tokens (o200k), about   534 by bytes
-            write             452 bytes    101 tokens (o200k), about   113 by bytes
-            bash              729 bytes    179 tokens (o200k), about   183 by bytes
-            grep             1430 bytes    337 tokens (o200k), about   358 by bytes
-            find              777 bytes    182 tokens (o200k), about   195 by bytes
-            lsp              2752 bytes    722 tokens (o200k), about   688 by bytes
-            search_tools      399 bytes     85 tokens (o200k), about   100 by bytes
-            total           10079 bytes   2535 tokens (o200k), about  2520 by bytes
-            + debug, if the prompt needs it   5194 bytes   1320 tokens (o200k), about  1299 by bytes
+            instructions      712 bytes    161 tokens (o200k), about   178 by bytes
+            read              661 bytes    161 tokens (o200k), about   166 by bytes
+            edit             1681 bytes    472 tokens (o200k), about   421 by bytes
+            write             434 bytes     96 tokens (o200k), about   109 by bytes
+            bash              882 bytes    204 tokens (o200k), about   221 by bytes
+            grep             1210 bytes    282 tokens (o200k), about   303 by bytes
+            find              693 bytes    158 tokens (o200k), about   174 by bytes
+            lsp              2599 bytes    634 tokens (o200k), about   650 by bytes
+            search_tools      391 bytes     85 tokens (o200k), about    98 by bytes
+            + debug, if the prompt needs it   5424 bytes   1262 tokens (o200k), about  1356 by bytes
         "#]],
     );
     let shown = sandbox.run(&["tools"]).expect(0).stdout;
