@@ -143,7 +143,7 @@ fn look(asker: &mut Asker) {
     asker.holds(json!({"action": "symbols", "query": "total"}), &["shapes.py:14: function total"]);
     asker.holds(
         json!({"action": "callers", "symbol": "total", "file": "shapes.py"}),
-        &["1 function with 2 calls (basedpyright)", "main.py:4: function run"],
+        &["1 function with 2 calls (basedpyright)", "[main.py#", "in run:\n"],
     );
     asker.holds(
         json!({"action": "callees", "symbol": "run", "file": "main.py"}),
