@@ -585,6 +585,42 @@ fn debugged_programs_run_in_the_sandbox() {
 }
 
 #[test]
+fn a_debugged_program_has_the_rules_of_its_adapter() {
+    let port = echo_first_lines();
+    let program = format!(
+        "import subprocess\nprint(subprocess.getoutput('curl -s http://127.0.0.2:{port}/; echo x > .git/commondir'))\n"
+    );
+    let mut sandbox = Sandbox::with(&[("a.py", &program), (".git/config", "[core]\n")]);
+    let rule = |by: &str| format!("{by}: allow http 127.0.0.2:{port}");
+    let launch = json!({ "action": "launch", "program": "a.py", "adapter": "debugpy" });
+    for (by, reached) in [("bash", false), ("debugpy", true)] {
+        sandbox.variables.insert("PILCROW_POLICY_RULES".to_owned(), rule(by));
+        let details = sandbox.tool("debug", &launch).value["details"].clone();
+        let output = details["output"].as_str().unwrap_or_default();
+        assert_eq!(output.contains("GET / HTTP"), reached, "{by}: {details:#}");
+        assert!(!sandbox.project().join(".git/commondir").exists(), "{details:#}");
+    }
+}
+
+#[test]
+fn settings_stay_where_a_variable_moves_them_and_above_the_workspace() {
+    let write = "import sys\nfor path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
+    let mut sandbox =
+        Sandbox::with(&[(".git/config", "[core]\n"), (".envrc", "a\n"), ("sub/write.py", write)]);
+    let moved = sandbox.beside("moved");
+    std::fs::create_dir(&moved).unwrap();
+    std::fs::write(moved.join("config.toml"), "a\n").unwrap();
+    sandbox.variables.insert("CARGO_HOME".to_owned(), moved.display().to_string());
+    let line =
+        json!({ "command": "python3 write.py here ../.envrc \"$CARGO_HOME/config.toml\"" }).to_string();
+    let sub = sandbox.project().join("sub").display().to_string();
+    let ran = sandbox.run_anywhere(&["tool", "bash", &line, "--yes", "--json", "-C", &sub]);
+    let text = |path: PathBuf| std::fs::read_to_string(path).unwrap();
+    assert_eq!(sandbox.read("sub/here"), "x", "{ran:?}");
+    assert_eq!([sandbox.read(".envrc"), text(moved.join("config.toml"))], ["a\n", "a\n"], "{ran:?}");
+}
+
+#[test]
 fn denied_and_reverted_changes_are_reported() {
     let write = "import sys\nfor path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
     let sandbox = Sandbox::with(&[("write.py", write), (".git/config", "[core]\n"), (".git/hooks/a", "")]);
