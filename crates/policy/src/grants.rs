@@ -67,12 +67,12 @@ impl Grants {
     }
 
     /// Whether the user allowed exactly this command for `by`.
-    pub(crate) fn agreed(&self, by: &str, command: &CommandLine) -> bool {
+    pub(crate) fn allows_command(&self, by: &str, command: &CommandLine) -> bool {
         self.commands.get(by).is_some_and(|known| *known == fingerprint(command))
     }
 
     /// Whether the user allowed a command for `by`.
-    pub(crate) fn knows(&self, by: &str) -> bool {
+    pub(crate) fn has_command_of(&self, by: &str) -> bool {
         self.commands.contains_key(by)
     }
 
@@ -84,7 +84,7 @@ impl Grants {
     }
 
     /// Remembers a command of `by`.
-    pub(crate) fn agree(&mut self, by: &str, command: &CommandLine, term: Term) {
+    pub(crate) fn remember_command(&mut self, by: &str, command: &CommandLine, term: Term) {
         let fingerprint = fingerprint(command);
         if term == Term::Always {
             self.store(|stored| {

@@ -172,7 +172,7 @@ impl Policy {
         levels.extend(effects);
         let mut judged = line.judged;
         // The tool that runs command lines.
-        if judged.decision == Decision::Ask && self.grants.lock().knows(&format!("bash {text}")) {
+        if judged.decision == Decision::Ask && self.grants.lock().has_command_of(&format!("bash {text}")) {
             (judged.decision, judged.reason) = (Decision::Allow, EARLIER_ANSWER.to_owned());
             let (decision, detail) = (Some(judged.decision.name()), judged.reason.clone());
             levels.push(Level { level: "answer", decision, detail });
@@ -244,7 +244,7 @@ mod tests {
             env: Vec::new(),
             cwd: fixture.root.clone(),
         };
-        policy.grants.lock().agree("bash cargo test", &shell, crate::grants::Term::Always);
+        policy.grants.lock().remember_command("bash cargo test", &shell, crate::grants::Term::Always);
         let mut text: String = cases.map(explain).concat();
         for (capability, argument) in
             [("http", "pypi.org"), ("http", "x.org"), ("env", "A_KEY"), ("exec", "ls")]

@@ -558,14 +558,15 @@ impl Policy {
         };
         let judge = || {
             let judged = self.judge_run(command);
-            let agreed = judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command);
+            let agreed =
+                judged.decision == Decision::Ask && self.grants.lock().allows_command(&known_as, command);
             if agreed { Judged { decision: Decision::Allow, ..judged } } else { judged }
         };
         let help = "repeat with --yes, or name it in a rule `allow exec …`";
         let subject = vec![command.to_string()];
         let asked = self.permit_judged(Capability::Exec, judge, help, subject, question, approver, cancel);
         if let Some(term) = asked.await? {
-            self.grants.lock().agree(&known_as, command, term);
+            self.grants.lock().remember_command(&known_as, command, term);
         }
         Ok(())
     }

@@ -81,7 +81,7 @@ impl Policy {
             return Err(Denied { code, reason, by: DeniedBy::User });
         }
         if let Some(subject) = &request.subject {
-            self.subjects.notice(subject, &request.command);
+            self.subjects.reset_if_changed(subject, &request.command);
         }
         // The search path is long and the same for every program.
         let variables = request.command.env.iter().filter(|(name, _)| name.as_str() != "PATH");

@@ -93,7 +93,8 @@ impl Policy {
                 }
                 line.notes.insert(0, "without a sandbox: it can change all files that you can".to_owned());
             }
-            if line.judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command) {
+            if line.judged.decision == Decision::Ask && self.grants.lock().allows_command(&known_as, command)
+            {
                 line.judged.decision = Decision::Allow;
                 line.judged.reason = EARLIER_ANSWER.to_owned();
             }
@@ -173,7 +174,7 @@ impl Policy {
             crate::Answer::Always => Term::Always,
             _ => return Ok(()),
         };
-        self.grants.lock().agree(known_as, command, term);
+        self.grants.lock().remember_command(known_as, command, term);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Trust in programs that a project brings, each a [`Subject`] with a state of its own.
+//! Trust in programs that a project defines, each a [`Subject`] with a state of its own.
 //!
 //! The file is `subjects.json` in the workspace's state directory (`docs/formats/trust.md`). The store
 //! reads it at each question, so that `pilcrow trust --kill` affects running processes. The audit log
@@ -20,7 +20,7 @@ const FILE: &str = "subjects.json";
 const LOCK: &str = "subjects.lock";
 const LOCK_TIME: Duration = Duration::from_secs(5);
 
-/// A program that a project brings: a server or an adapter that it defines.
+/// A server or an adapter that a project defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// Kind and name, such as `servers/odd`.
@@ -96,7 +96,7 @@ pub struct Subjects {
 impl Subjects {
     /// Opens `subjects.json` in `state`.
     ///
-    /// Without a directory, everything is forgotten at the end.
+    /// Without a directory, nothing is stored.
     pub fn new(state: Option<StateDir>) -> Self {
         Self { audit: Audit::new(state.clone()), state, running: Mutex::default() }
     }
@@ -160,7 +160,7 @@ impl Subjects {
     }
 
     /// Returns a subject to pending if it changed since the user saw it.
-    pub(crate) fn notice(&self, subject: &Subject, command: &CommandLine) {
+    pub(crate) fn reset_if_changed(&self, subject: &Subject, command: &CommandLine) {
         let seen = (subject.definition.clone(), fingerprint(command));
         let reason = "its definition or command changed";
         let changed = self.change(Operator::Auto, reason, &subject.id, |entry| {
@@ -173,7 +173,7 @@ impl Subjects {
         }
     }
 
-    /// Lets a subject run while this process does, without a trace.
+    /// Allows a subject for the lifetime of this process, without storing it.
     pub(crate) fn allow_here(&self, subject: &Subject, command: &CommandLine) {
         let seen = (subject.definition.clone(), fingerprint(command));
         self.running.lock().insert(subject.id.clone(), seen);
@@ -253,8 +253,8 @@ mod tests {
         // Another definition with the same command, and another command, are not what the user saw.
         assert!(!open().allows(&subject("2"), &odd));
         assert!(!open().allows(&subject("1"), &command(&fixture, "odd", &["--other"])));
-        one.notice(&subject("1"), &odd);
-        one.notice(&subject("2"), &odd);
+        one.reset_if_changed(&subject("1"), &odd);
+        one.reset_if_changed(&subject("2"), &odd);
         assert!(!open().allows(&subject("2"), &odd));
         one.acknowledge(&subject("2"), &odd, SubjectState::Trusted);
         assert!(open().kill("servers/odd").unwrap() && !open().kill("servers/other").unwrap());
