@@ -597,13 +597,13 @@ fn a_debugged_program_has_the_rules_of_its_adapter() {
         sandbox.variables.insert("PILCROW_POLICY_RULES".to_owned(), rule(by));
         let details = sandbox.tool("debug", &launch).value["details"].clone();
         let output = details["output"].as_str().unwrap_or_default();
-        assert_eq!(output.contains("GET / HTTP"), reached, "{by}: {details:#}");
+        assert_eq!(output.contains("GET "), reached, "{by}: {details:#}");
         assert!(!sandbox.project().join(".git/commondir").exists(), "{details:#}");
     }
 }
 
 #[test]
-fn settings_stay_where_a_variable_moves_them_and_above_the_workspace() {
+fn moved_settings_and_those_above_the_workspace_stay() {
     let write = "import sys\nfor path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
     let mut sandbox =
         Sandbox::with(&[(".git/config", "[core]\n"), (".envrc", "a\n"), ("sub/write.py", write)]);
