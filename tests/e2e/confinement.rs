@@ -585,6 +585,7 @@ fn debugged_programs_run_in_the_sandbox() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_debugged_program_has_the_rules_of_its_adapter() {
     let port = echo_first_lines();
     let program = format!(

@@ -5,6 +5,7 @@
 //! the project's own history, fuzzes for a minute and runs the demo. A missing tool fails its test with the
 //! command that installs it. Tests that did not run are reported as ignored, never as passed.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -154,6 +155,10 @@ fn cargo(
         if let Some(results) = results {
             cargo.env(tested_adapters::SERVERS.variable, &results.servers);
             cargo.env(tested_adapters::DEBUGGERS.variable, &results.debuggers);
+        } else if std::env::var_os("RUST_TEST_THREADS").is_none() {
+            // Scripted tests mostly wait.
+            let threads = 2 * std::thread::available_parallelism().map_or(2, NonZero::get);
+            cargo.env("RUST_TEST_THREADS", threads.to_string());
         }
         exec::show_ok(env::apply(&mut cargo, tools), DEADLINE)?;
         Ok(((), String::new()))
