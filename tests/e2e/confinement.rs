@@ -450,6 +450,11 @@ fn language_servers_run_in_the_sandbox() {
         let home = home_with_key(&mut sandbox);
         let script = json!({"methods": {"textDocument/hover": [[{"result": {"contents": "it serves"}}]]},
             "capabilities": {"hoverProvider": true}});
+        for directory in ["moved/registry", ".gradle/caches"] {
+            std::fs::create_dir_all(home.path().join(directory)).unwrap();
+        }
+        let cargo_home = home.path().join("moved").display().to_string();
+        sandbox.variables.insert("CARGO_HOME".to_owned(), cargo_home);
         let scripted = Scripted::install(&mut sandbox, &[script]);
         let launcher = sandbox.beside("scripted tools/bin/basedpyright-langserver");
         let noted = sandbox.beside("noted");
@@ -465,6 +470,9 @@ fn language_servers_run_in_the_sandbox() {
              : </dev/tcp/127.0.0.2/{port} && echo network >&9\n\
              curl -s http://127.0.0.2:{port} | grep HTTP && echo proxy >&9\n\
              : >~/.cache/written && echo cache >&9\n\
+             : >\"$CARGO_HOME\"/config.toml && echo cargo settings >&9\n\
+             : >~/.gradle/init.gradle && echo gradle settings >&9\n\
+             : >\"$CARGO_HOME\"/registry/written && echo registry >&9\n\
              ls '{}' && echo installed >&9\n\
              exec 9>&-\n",
             noted.display(),
@@ -484,7 +492,8 @@ fn language_servers_run_in_the_sandbox() {
         };
         assert!(answer["content"][0]["text"].as_str().unwrap().contains("it serves"), "{answer:#}");
         // Landlock cannot make a project in the directory for temporary files read-only.
-        let expected = if without_bwrap { "project\ncache\ninstalled\n" } else { "cache\ninstalled\n" };
+        let expected =
+            format!("{}cache\nregistry\ninstalled\n", if without_bwrap { "project\n" } else { "" });
         assert_eq!(std::fs::read_to_string(noted).unwrap(), expected);
         assert!(!home.path().join("written").exists() && !state.join("written").exists());
         assert_eq!(scripted.sent("initialize")[0]["processId"], Value::Null);

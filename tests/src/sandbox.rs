@@ -224,6 +224,7 @@ impl Sandbox {
         serde_json::json!({
             "writable": [self.project()],
             "created": [],
+            "read_only": [],
             "protected": [git.join("hooks"), git.join("config")],
             "hidden": hidden,
             "readable": [],

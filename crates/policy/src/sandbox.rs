@@ -47,6 +47,10 @@ pub struct SandboxProfile {
     pub writable: Vec<AbsPath>,
     /// Writable directories to create if they are missing, such as caches.
     pub created: Vec<AbsPath>,
+    /// Paths inside writable directories that the sandbox makes read-only where it can.
+    ///
+    /// Writable ones may be inside.
+    pub read_only: Vec<AbsPath>,
     /// Paths inside writable directories that stay as they are, also missing ones.
     pub protected: Vec<AbsPath>,
     /// Directories and files that cannot be read.
@@ -63,7 +67,11 @@ pub struct SandboxProfile {
 impl SandboxProfile {
     /// Whether the sandbox denies changes of `path`.
     pub fn denies_write(&self, path: &AbsPath) -> bool {
-        !self.writable.iter().any(|open| path.starts_with(open))
+        let deepest = |all: &[AbsPath]| {
+            let around = all.iter().filter(|it| path.starts_with(it));
+            around.map(|it| it.as_path().components().count()).max()
+        };
+        deepest(&self.writable) <= deepest(&self.read_only)
             || self.protected.iter().any(|it| path.starts_with(it))
             || self.denies_read(path)
     }

@@ -35,35 +35,61 @@ const TOOLS: &[Tool] = &[
     Tool { programs: &["psql", "pg_dump", "pg_restore"], reads: &[".pgpass"], writes: &[] },
 ];
 
-/// Caches: variable, place in the home directory, and tool.
-///
-/// The variable moves the cache, and the tool creates it.
-const CACHES: &[(&str, &str, &str)] = &[
-    // All programs use it, so it is created like those of an installed tool.
-    ("XDG_CACHE_HOME", ".cache", "sh"),
-    ("CARGO_HOME", ".cargo", "cargo"),
-    ("CARGO_TARGET_DIR", "", ""),
-    ("npm_config_cache", ".npm", "npm"),
-    ("", ".local/share/pnpm/store", ""),
-    ("BUN_INSTALL_CACHE_DIR", ".bun/install/cache", "bun"),
-    ("PIP_CACHE_DIR", "", ""),
-    ("UV_CACHE_DIR", "", ""),
-    ("GOMODCACHE", "go/pkg", "go"),
-    ("GOCACHE", "", ""),
-    ("GRADLE_USER_HOME", ".gradle", "gradle"),
-    ("", ".m2/repository", "mvn"),
-    ("", ".ivy2", ""),
-    ("NUGET_PACKAGES", ".nuget/packages", "dotnet"),
-    ("", ".bundle/cache", ""),
-    ("SCCACHE_DIR", "", ""),
-    ("CCACHE_DIR", ".ccache", ""),
-];
+/// Caches of build tools.
+struct Cache {
+    /// The variable that moves the directory, and its usual place in the home directory.
+    variable: &'static str,
+    place: &'static str,
+    /// The tool that creates it.
+    tool: &'static str,
+    /// The writable entries; empty for all.
+    ///
+    /// A directory with settings, programs or logins names them, so that no program can add settings there.
+    parts: &'static [&'static str],
+}
 
-/// Read-only paths in caches, by the cache's place: programs, settings and logins.
-const IN_CACHES: &[(&str, &[&str])] = &[
-    (".cargo", &["bin", "config", "config.toml", "credentials.toml", "env"]),
-    (".gradle", &["gradle.properties", "init.d", "init.gradle", "init.gradle.kts"]),
-    (".ccache", &["ccache.conf"]),
+const fn cache(variable: &'static str, place: &'static str, tool: &'static str) -> Cache {
+    Cache { variable, place, tool, parts: &[] }
+}
+
+const CACHES: &[Cache] = &[
+    // All programs use it, so it is created like those of an installed tool.
+    cache("XDG_CACHE_HOME", ".cache", "sh"),
+    Cache { variable: "CARGO_HOME", place: ".cargo", tool: "cargo", parts: &["registry", "git"] },
+    // Without its locks, cargo works alone.
+    Cache {
+        variable: "CARGO_HOME",
+        place: ".cargo",
+        tool: "",
+        parts: &[".package-cache", ".package-cache-mutate", "advisory-db", "advisory-dbs"],
+    },
+    cache("CARGO_TARGET_DIR", "", ""),
+    cache("npm_config_cache", ".npm", "npm"),
+    cache("", ".local/share/pnpm/store", ""),
+    cache("BUN_INSTALL_CACHE_DIR", ".bun/install/cache", "bun"),
+    cache("PIP_CACHE_DIR", "", ""),
+    cache("UV_CACHE_DIR", "", ""),
+    cache("GOMODCACHE", "go/pkg", "go"),
+    cache("GOCACHE", "", ""),
+    Cache {
+        variable: "GRADLE_USER_HOME",
+        place: ".gradle",
+        tool: "gradle",
+        parts: &["caches", "daemon", "jdks", "native", "notifications", "wrapper", "workers", ".tmp"],
+    },
+    cache("", ".m2/repository", "mvn"),
+    Cache { variable: "", place: ".ivy2", tool: "", parts: &["cache", "local"] },
+    cache("NUGET_PACKAGES", ".nuget/packages", "dotnet"),
+    cache("", ".bundle/cache", ""),
+    cache("SCCACHE_DIR", "", ""),
+    Cache {
+        variable: "CCACHE_DIR",
+        place: ".ccache",
+        tool: "",
+        parts: &[
+            "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f", "lock", "tmp",
+        ],
+    },
 ];
 
 /// Files of a project that other programs execute.
@@ -94,7 +120,7 @@ impl Policy {
         writable.extend(TEMPORARY.iter().filter_map(AbsPath::new));
         writable.extend(std::env::var_os("TMPDIR").and_then(AbsPath::new));
         let caches = caches(home.as_ref());
-        writable.extend(caches.iter().map(|(path, _)| path.clone()));
+        writable.extend(caches.iter().map(|it| it.path.clone()));
         writable.extend(names(|tool| tool.writes).iter().filter_map(|name| in_home(name)));
         // A mistaken variable must not open everything.
         let is_narrow = |path: &AbsPath| {
@@ -106,14 +132,20 @@ impl Policy {
         writable.retain(&is_narrow);
         // Inside another writable directory, an earlier command may have put a link in its place.
         let all = writable.clone();
-        writable.retain(|path| !all.iter().any(|other| path.starts_with(other) && path != other));
+        let is_part = |path: &AbsPath| {
+            caches.iter().any(|it| it.path == *path && it.within.is_some()) && canonical(path) == *path
+        };
+        writable.retain(|path| {
+            is_part(path) || !all.iter().any(|other| path.starts_with(other) && path != other)
+        });
         let mut writable: Vec<AbsPath> = writable.iter().map(canonical).filter(&is_narrow).collect();
         writable.sort();
         writable.dedup();
-        let created =
-            caches.into_iter().filter(|(path, tool)| !path.as_path().exists() && is_installed(tool));
+        let mut read_only: Vec<AbsPath> = caches.iter().filter_map(|it| it.within.clone()).collect();
+        read_only.retain(|path| writable.iter().any(|open| path.starts_with(open)));
+        let created = caches.into_iter().filter(|it| !it.path.as_path().exists() && is_installed(it.tool));
 
-        let mut protected: Vec<AbsPath> = in_caches(home.as_ref());
+        let mut protected = Vec::new();
         if let Some(it) = &repository {
             // The second would lead git to other settings.
             protected.extend([it.git.join("hooks"), it.git.join("commondir")]);
@@ -142,8 +174,9 @@ impl Policy {
         hidden.sort();
         hidden.dedup();
         Some(SandboxProfile {
-            created: created.map(|(path, _)| path).collect(),
+            created: created.map(|it| it.path).collect(),
             writable,
+            read_only: read_only.iter().map(canonical).collect(),
             protected: protected.iter().map(canonical).collect(),
             hidden,
             readable: self.options.shown.iter().map(canonical).collect(),
@@ -170,16 +203,16 @@ impl Policy {
         let repository = Repository::find(root);
         // Only commands change git's files.
         let git = repository.iter().flat_map(|it| it.directories.iter().filter(|path| **path != it.top));
-        profile.protected.extend(git.cloned());
+        profile.read_only.extend(git.cloned());
         let mut project = vec![root.clone()];
         project.extend(repository.into_iter().flat_map(|it| it.directories));
         if !own.contains(root) {
             profile.writable.retain(|path| !project.contains(path));
             // Caches of a project that is the home directory, unless a link was put in their place.
-            let caches = caches(home().as_ref()).into_iter().map(|(path, _)| path);
+            let caches = caches(home().as_ref()).into_iter().map(|it| it.path);
             let is_inside = |path: &AbsPath| path != root && path.starts_with(root);
             profile.writable.extend(caches.filter(|path| is_inside(path) && canonical(path) == *path));
-            profile.protected.extend(project);
+            profile.read_only.extend(project);
         }
         profile.unix_sockets = files.unix_sockets;
         let state = files.state.as_ref().map(canonical);
@@ -204,28 +237,27 @@ fn home() -> Option<AbsPath> {
     std::env::home_dir().and_then(AbsPath::new).map(|home| canonical(&home))
 }
 
-/// The places of the caches, each with the tool that makes it.
-fn caches(home: Option<&AbsPath>) -> Vec<(AbsPath, &'static str)> {
-    CACHES.iter().filter_map(|cache| place(cache, home)).collect()
+/// A writable path of a cache.
+struct CachePath {
+    path: AbsPath,
+    /// The directory of the cache, if not all of it is writable.
+    within: Option<AbsPath>,
+    /// The tool that creates it.
+    tool: &'static str,
 }
 
-/// The protected paths in caches, also where a variable moves a cache.
-fn in_caches(home: Option<&AbsPath>) -> Vec<AbsPath> {
-    let places = IN_CACHES.iter().filter_map(|(name, files)| {
-        let cache = CACHES.iter().find(|(_, place, _)| place == name)?;
-        Some((place(cache, home)?.0, files))
+fn caches(home: Option<&AbsPath>) -> Vec<CachePath> {
+    let paths = CACHES.iter().filter_map(|&Cache { variable, place, tool, parts }| {
+        let moved = Some(variable).filter(|it| !it.is_empty()).and_then(std::env::var_os);
+        let usual = || home.filter(|_| !place.is_empty()).map(|home| home.join(place));
+        let top = moved.and_then(AbsPath::new).or_else(usual)?;
+        let part = |part: &&str| CachePath { path: top.join(part), within: Some(top.clone()), tool };
+        Some(match parts {
+            [] => vec![CachePath { path: top, within: None, tool }],
+            parts => parts.iter().map(part).collect(),
+        })
     });
-    places.flat_map(|(cache, files)| files.iter().map(move |file| canonical(&cache.join(file)))).collect()
-}
-
-/// The place of a cache, and the tool that makes it.
-fn place(
-    &(variable, name, tool): &(&str, &str, &'static str),
-    home: Option<&AbsPath>,
-) -> Option<(AbsPath, &'static str)> {
-    let moved = Some(variable).filter(|it| !it.is_empty()).and_then(std::env::var_os).and_then(AbsPath::new);
-    let path = moved.or_else(|| home.filter(|_| !name.is_empty()).map(|home| home.join(name)))?;
-    Some((path, tool))
+    paths.flatten().collect()
 }
 
 fn is_installed(tool: &str) -> bool {
@@ -354,11 +386,11 @@ mod tests {
         assert!(profile.created.ends_with(&[root.join("build"), state.clone()]));
         let added: Vec<&AbsPath> = profile.writable.iter().filter(|path| path.starts_with(&top)).collect();
         assert_eq!(added, [&root.join("build"), &state]);
-        assert!(profile.protected.contains(&root) && profile.protected.contains(&top));
+        assert!(profile.read_only.contains(&root) && profile.read_only.contains(&top));
         assert!(!profile.denies_read(&state) && profile.denies_read(&root.join("state/audit")));
         let whole = ProgramFiles { project: vec![root.clone()], ..ProgramFiles::default() };
         let profile = policy.program_profile(&whole).unwrap();
-        assert!(profile.writable.contains(&root) && !profile.protected.contains(&root));
+        assert!(profile.writable.contains(&root) && !profile.read_only.contains(&root));
         assert!(profile.protected.contains(&root.join(".husky")));
         let missing = ProgramFiles { project: vec![root.join("lock")], ..ProgramFiles::default() };
         assert!(policy.program_profile(&missing).unwrap().writable.contains(&root));

@@ -123,6 +123,7 @@ impl Options {
         let (writable, protected) = (paths(&profile.writable), paths(&profile.protected));
         // In this order, parents are first: a later mount of the parent would cover the child.
         let mut mounts: BTreeMap<&Path, &str> = writable.map(|path| (path, "--bind")).collect();
+        let protected = protected.chain(paths(&profile.read_only));
         mounts.extend(protected.clone().map(|path| (path, "--ro-bind")));
         // A directory that is a mount cannot be renamed, with a changed copy put in its place.
         let is_writable = |path: &&Path| path.ancestors().find_map(|it| mounts.get(it)) == Some(&"--bind");

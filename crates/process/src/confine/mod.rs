@@ -258,6 +258,7 @@ pub(crate) fn probe(level: SandboxLevel, network: Network) -> (CommandLine, Spec
     let profile = SandboxProfile {
         writable: Vec::new(),
         created: Vec::new(),
+        read_only: Vec::new(),
         protected: Vec::new(),
         hidden: AbsPath::new(PROBED).into_iter().collect(),
         readable: Vec::new(),
@@ -378,6 +379,7 @@ mod tests {
         let profile = SandboxProfile {
             writable: vec![AbsPath::new("/w").unwrap()],
             created: Vec::new(),
+            read_only: Vec::new(),
             protected: Vec::new(),
             hidden: Vec::new(),
             readable: Vec::new(),

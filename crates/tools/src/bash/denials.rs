@@ -69,6 +69,7 @@ mod tests {
         let profile = SandboxProfile {
             writable: vec![top.join("project")],
             created: Vec::new(),
+            read_only: Vec::new(),
             protected: vec![top.join("project/.husky")],
             hidden: vec![top.join("own")],
             readable: Vec::new(),
