@@ -613,6 +613,26 @@ fn a_debugged_program_has_the_rules_of_its_adapter() {
 }
 
 #[test]
+fn files_that_a_debugged_program_changes_are_reverted() {
+    let program = "import os\nos.makedirs('.vscode')\nfor path in ['.vscode/tasks.json', '.mcp.json', '.git/config']:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
+    let launch = json!({ "action": "launch", "program": "a.py", "adapter": "debugpy" });
+    for without_bwrap in [false, true] {
+        let sandbox = Sandbox::with(&[("a.py", program), (".git/config", "[core]\n")]);
+        let answer = match without_bwrap {
+            true => tool_without_bwrap(&sandbox, "debug", &launch),
+            false => sandbox.tool("debug", &launch).value,
+        };
+        let expected = match without_bwrap {
+            true => json!([".mcp.json", ".vscode/tasks.json", ".git/config"]),
+            false => json!([".mcp.json", ".vscode/tasks.json"]),
+        };
+        assert_eq!(answer["details"]["reverted"], expected, "{answer:#}");
+        let left = [".mcp.json", ".vscode/tasks.json"].map(|name| sandbox.project().join(name).exists());
+        assert_eq!((sandbox.read(".git/config"), left), ("[core]\n".to_owned(), [false, false]));
+    }
+}
+
+#[test]
 fn moved_settings_and_those_above_the_workspace_stay() {
     let write = "import sys\nfor path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
     let mut sandbox =

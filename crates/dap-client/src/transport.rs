@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 use wire::local;
+use workspace::ProtectedFiles;
 
 use crate::error::DapError;
 use crate::launch::LaunchPlan;
@@ -46,6 +47,8 @@ pub(crate) struct Connection {
     pub address: Option<Address>,
     /// The adapter's standard output, if the program shares it.
     pub stdout: Option<mpsc::Receiver<String>>,
+    /// Files that the adapter and its programs must leave as they are.
+    pub protected: Option<ProtectedFiles>,
 }
 
 #[derive(Debug, Clone)]
@@ -178,13 +181,15 @@ fn over_tcp(adapter: &str, stream: TcpStream, process: Option<Process>) -> Conne
     }
     let address = stream.peer_addr().ok().map(|address| Address::Port(address.port()));
     let (reader, writer) = stream.into_split();
-    Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
+    let (reader, writer) = (Box::new(reader), Box::new(writer));
+    Connection { reader, writer, process, address, stdout: None, protected: None }
 }
 
 fn over_socket(stream: local::Stream, process: Option<Process>, name: &Arc<local::Reserved>) -> Connection {
     let (reader, writer) = stream.split();
     let address = Some(Address::Socket(Arc::clone(name)));
-    Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
+    let (reader, writer) = (Box::new(reader), Box::new(writer));
+    Connection { reader, writer, process, address, stdout: None, protected: None }
 }
 
 /// Reserves a path for an adapter's socket.
@@ -260,6 +265,7 @@ pub(crate) async fn open(
         ("${host}", "127.0.0.1".to_owned()),
         ("${socket}", socket_text.unwrap_or_default()),
     ];
+    let protected = ProtectedFiles::before(grant, processes).await;
     let spawned = processes.spawn_apart(&plan.command, grant, &later, gate).await;
     let mut process = spawned.map_err(|source| DapError::Spawn { adapter: adapter.clone(), source })?;
     let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
@@ -271,7 +277,8 @@ pub(crate) async fn open(
     let stream = match &plan.adapter.transport {
         Transport::Stdio => {
             let (reader, writer) = (Box::new(stdout), Box::new(stdin));
-            return Ok(Connection { reader, writer, process: Some(process), address: None, stdout: None });
+            let process = Some(process);
+            return Ok(Connection { reader, writer, process, address: None, stdout: None, protected });
         }
         Transport::Connect { announces } => {
             // Some adapters end when their input closes.
@@ -306,6 +313,7 @@ pub(crate) async fn open(
             };
             // An adapter that connected to Pilcrow does not listen at its own port.
             connection.stdout = stdout_text;
+            connection.protected = protected;
             connection.address = connection.address.filter(|_| plan.adapter.transport != Transport::Listen);
             Ok(connection)
         }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use workspace::ProtectedFiles;
 
 use super::{Clock, Session};
 use crate::debuggee::Category;
@@ -137,6 +138,7 @@ impl Session {
         self: Arc<Self>,
         process: Option<Process>,
         written: Option<JoinHandle<()>>,
+        protected: Option<ProtectedFiles>,
     ) {
         if let Some(process) = process.as_ref().filter(|_| !self.ours) {
             process.end_gently();
@@ -211,6 +213,9 @@ impl Session {
                 self.push_output(Category::Stderr, &process.stderr_tail());
             }
         }
+        let reverted = ProtectedFiles::after(protected).await;
+        // Only this line sets it.
+        drop(self.reverted.set(reverted));
         self.ended.cancel();
         self.inner.notify_change();
     }

@@ -28,7 +28,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::RunId;
+use workspace::{ProtectedChange, RunId};
 
 use crate::client::{Client, Handler, RequestError};
 use crate::debuggee::Breakpoints;
@@ -150,6 +150,8 @@ pub struct Session {
     prepared: AtomicBool,
     inner: Arc<Inner>,
     ended: CancellationToken,
+    /// Changes of protected files, which are reverted at the end.
+    reverted: OnceLock<Vec<ProtectedChange>>,
 }
 
 struct Inner {
@@ -285,7 +287,7 @@ impl Session {
             session: OnceLock::new(),
             change_signal,
         });
-        let Connection { reader, writer, process, stdout, .. } = connection;
+        let Connection { reader, writer, process, stdout, protected, .. } = connection;
         let adapter_process = process.as_ref().map(Process::view).or_else(|| parent?.adapter_process.clone());
         let ours = parent.map_or(plan.request == "launch", |it| it.ours);
         let runs_on = ours && plan.adapter.quirks.program_outlives_session;
@@ -331,6 +333,7 @@ impl Session {
             prepared: AtomicBool::new(false),
             inner,
             ended: CancellationToken::new(),
+            reverted: OnceLock::new(),
         });
         let written = stdout.map(|mut stdout| {
             let inner = Arc::downgrade(&session.inner);
@@ -343,7 +346,7 @@ impl Session {
         });
         // Only this line sets it.
         drop(session.inner.session.set(Arc::downgrade(&session)));
-        tracker.spawn(Arc::clone(&session).supervise(process, written));
+        tracker.spawn(Arc::clone(&session).supervise(process, written, protected));
         session
     }
 
@@ -500,6 +503,11 @@ impl Session {
     /// Waits until the adapter is ended and reaped. Cancel-safe.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
+    }
+
+    /// Protected files that the programs changed; empty before the end.
+    pub fn reverted(&self) -> &[ProtectedChange] {
+        self.reverted.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether the adapter has a capability.

@@ -81,6 +81,7 @@ impl Sessions {
             process: None,
             address: None,
             stdout: None,
+            protected: None,
         };
         let command = CommandLine {
             program: "the editor".into(),

@@ -182,7 +182,8 @@ impl Shell {
             let mut running = running;
             let ended = running.follow(&job.log, deadline, &job.stop, async |_| {}).await;
             running.finish(&job.log).await;
-            job.log.push(&sandbox::revert(protected).await.unwrap_or_default());
+            let reverted = ProtectedFiles::after(protected).await;
+            job.log.push(&sandbox::describe_reverted(&reverted, ToString::to_string));
             job.end(ended);
         });
     }

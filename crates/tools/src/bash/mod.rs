@@ -23,11 +23,11 @@ pub(crate) use network::{COMMANDS, CommandHosts};
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
 use process::{SandboxLevel, deadlines};
-pub(crate) use sandbox::{protect, revert};
+pub(crate) use sandbox::describe_reverted;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shell::CommandLine;
-use workspace::{CommandChanges, CommandSnapshot};
+use workspace::{CommandChanges, CommandSnapshot, ProtectedFiles};
 
 use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::verify::Verdict;
@@ -160,7 +160,7 @@ impl Bash {
             Failure::new(ErrorCode::WrongState, message)
         })?;
         let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
-        let protected = sandbox::protect(sandbox.level, &grant).await?;
+        let protected = ProtectedFiles::before(&grant, &context.shell.processes).await;
         let hosts = CommandHosts::new(COMMANDS, cx, job.stop.clone());
         let (process, output) = context.shell.processes.spawn_merged(&command, &grant, hosts.clone()).await?;
         before.iter_mut().for_each(CommandSnapshot::mark_running);
@@ -189,10 +189,7 @@ impl Bash {
         running.finish(&job.log).await;
         job.end(ended);
         drop(ends);
-        let reverted = match protected {
-            Some(protected) => blocking(move || protected.revert()).await?,
-            None => Vec::new(),
-        };
+        let reverted = ProtectedFiles::after(protected).await;
         sandbox.note_reverted(&reverted, |path| context.display_path(path));
         if let Some(profile) = grant.sandbox().filter(|_| sandbox.level != SandboxLevel::None).cloned() {
             let (job, cwd) = (Arc::clone(&job), command.cwd.clone());

@@ -2,13 +2,11 @@
 
 use agent::ToolCx;
 use paths::AbsPath;
-use policy::{Confinement, SandboxMode, SpawnGrant};
+use policy::{Confinement, SandboxMode};
 use process::{SandboxLevel, SandboxStatus};
-use workspace::{ProtectedChange, ProtectedFiles};
+use workspace::ProtectedChange;
 
-use super::blocking;
 use super::jobs::Shell;
-use crate::Failure;
 
 /// The sandbox of the next command; `None` if it is off or waived.
 pub(crate) async fn status(shell: &Shell, wanted: bool, cx: &ToolCx) -> Option<SandboxStatus> {
@@ -72,30 +70,11 @@ impl Report {
     }
 }
 
-/// Reads the protected files that the sandbox itself does not protect.
-pub(crate) async fn protect(
-    level: SandboxLevel,
-    grant: &SpawnGrant,
-) -> Result<Option<ProtectedFiles>, Failure> {
-    let Some(profile) = grant.sandbox().filter(|_| level != SandboxLevel::None) else {
-        return Ok(None);
-    };
-    let (paths, only_missing) = (profile.protected.clone(), level == SandboxLevel::Bwrap);
-    blocking(move || Some(ProtectedFiles::read(&paths, only_missing))).await
-}
-
-/// Reverts the changes of protected files, and renders a line for each.
-pub(crate) async fn revert(protected: Option<ProtectedFiles>) -> Result<String, Failure> {
-    let Some(protected) = protected else { return Ok(String::new()) };
-    let reverted = blocking(move || protected.revert()).await?;
-    Ok(describe_reverted(&reverted, ToString::to_string))
-}
-
 /// Maximum number of protected files that a result names.
 const MAX_NAMED: usize = 10;
 
 /// One line for each change of a protected file.
-pub(super) fn describe_reverted(changes: &[ProtectedChange], show: impl Fn(&AbsPath) -> String) -> String {
+pub(crate) fn describe_reverted(changes: &[ProtectedChange], show: impl Fn(&AbsPath) -> String) -> String {
     let line = |change: &ProtectedChange| match &change.problem {
         None => format!(
             "reverted: {} (protected; the change is kept beside it as `.reverted-N`)\n",

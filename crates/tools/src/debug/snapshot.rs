@@ -11,12 +11,14 @@ use agent::ToolResult;
 use dap_client::{
     Breakpoints, Clock, DapError, End, Ending, Frame, Page, Session, Since, State, Stop, Variable,
 };
+use paths::AbsPath;
 use policy::ErrorCode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use workspace::Document;
 
 use super::{Answer, Cx, Debug};
+use crate::bash;
 use crate::{Failure, ToolContext, counted, display};
 
 /// Stop reasons for which the snapshot evaluates the current statement.
@@ -206,6 +208,10 @@ impl Debug {
             ));
         }
         details["denied"] = json!(denied);
+        let root = self.context.debug.root_of(session);
+        let show = |path: &AbsPath| self.context.display_path(path);
+        text.push_str(&bash::describe_reverted(root.reverted(), show));
+        details["reverted"] = root.reverted().iter().map(|change| show(&change.path)).collect();
         super::inspect::merge(&mut details, json!({ "output": written, "output_left_out": left_out }));
         self.last_snapshots.lock().insert(session.id.clone(), current);
         Ok(ToolResult::text(text).with_details(details))

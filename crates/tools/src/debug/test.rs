@@ -12,6 +12,7 @@ use paths::AbsPath;
 use policy::ErrorCode;
 use serde_json::{Value, json};
 use shell::CommandLine;
+use workspace::ProtectedFiles;
 
 use super::actions::TestArguments;
 use super::caught_exceptions::{self, StackPlace, StopVerdict};
@@ -479,10 +480,10 @@ impl Debug {
         let confinement = bash::confinement(status.as_ref());
         let grant = cx.grant_requester().grant_run("debug", command, confinement, &cx.cancel).await?;
         let hosts = CommandHosts::new(bash::COMMANDS, &cx, cx.cancel.clone());
-        let level = self.context.shell.processes.sandbox().await.level;
-        let protected = bash::protect(level, &grant).await?;
+        let protected = ProtectedFiles::before(&grant, &self.context.shell.processes).await;
         let output = self.context.debug.run(command, &grant, hosts, cx.clock).await;
-        let reverted = bash::revert(protected).await?;
+        let reverted = ProtectedFiles::after(protected).await;
+        let reverted = bash::describe_reverted(&reverted, |path| self.context.display_path(path));
         let mut output = output?;
         if !reverted.is_empty() {
             tracing::warn!("{command} changed protected files\n{reverted}");

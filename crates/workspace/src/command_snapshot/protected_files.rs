@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
+use policy::SpawnGrant;
+use process::{Processes, SandboxLevel};
 
 /// Limits: number of files, bytes of one, and bytes of all.
 ///
@@ -24,8 +26,8 @@ pub struct ProtectedFiles {
     before: BTreeMap<PathBuf, State>,
 }
 
-/// A protected file that a command changed.
-#[derive(Debug, PartialEq, Eq)]
+/// A protected file that a program changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedChange {
     pub path: AbsPath,
     /// Why the change is still there; `None` if it was reverted.
@@ -53,10 +55,27 @@ enum Content {
 }
 
 impl ProtectedFiles {
+    /// Reads what the sandbox of `grant` itself does not protect, before its program starts.
+    pub async fn before(grant: &SpawnGrant, processes: &Processes) -> Option<Self> {
+        let paths = grant.sandbox()?.protected.clone();
+        let only_missing = match processes.sandbox().await.level {
+            SandboxLevel::Bwrap => true,
+            SandboxLevel::Landlock => false,
+            SandboxLevel::None => return None,
+        };
+        tokio::task::spawn_blocking(move || Self::read(&paths, only_missing)).await.ok()
+    }
+
+    /// Reverts all changes after the program's end, and returns them.
+    pub async fn after(this: Option<Self>) -> Vec<ProtectedChange> {
+        let Some(protected) = this else { return Vec::new() };
+        tokio::task::spawn_blocking(move || protected.revert()).await.unwrap_or_default()
+    }
+
     /// Reads the files at and below these resolved paths. Blocks.
     ///
     /// With `only_missing`, reads nothing and protects the places of those that do not exist.
-    pub fn read(paths: &[AbsPath], only_missing: bool) -> Self {
+    fn read(paths: &[AbsPath], only_missing: bool) -> Self {
         let exists = |path: &AbsPath| path.as_path().symlink_metadata().is_ok();
         let tops: Vec<AbsPath> =
             paths.iter().filter(|path| !only_missing || !exists(path)).cloned().collect();
@@ -70,7 +89,7 @@ impl ProtectedFiles {
     }
 
     /// Reverts all changes since, and returns them. Blocks.
-    pub fn revert(self) -> Vec<ProtectedChange> {
+    fn revert(self) -> Vec<ProtectedChange> {
         let after = scan(&self.tops);
         let mut changes = Vec::new();
         let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
