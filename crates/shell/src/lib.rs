@@ -317,6 +317,7 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
         for doubt in &script.doubts {
             judged.doubt(format!("{}; in the worst case, {}", doubt.what, doubt.worst));
         }
+        let mut links = Vec::new();
         for command in &script.commands {
             if command.is_hidden {
                 continue;
@@ -325,11 +326,14 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
             if reading == 0 || !judged.commands.contains(&named) {
                 judged.commands.push(named);
             }
-            for file in opened(command, &places) {
+            let files = opened(command, &places);
+            let linked: Vec<Opened> = files.iter().filter_map(|file| behind(file, &links)).collect();
+            for file in files.into_iter().chain(linked) {
                 if !judged.files.contains(&file) {
                     judged.files.push(file);
                 }
             }
+            links.extend(targets::links(command, &places));
         }
         reading += 1;
         let readings = script.variables.readings();
@@ -392,6 +396,20 @@ fn opened(command: &script::Command, places: &Places) -> Vec<Opened> {
         }
     }
     files
+}
+
+/// The file that `file` is because of links that the line created before.
+fn behind(file: &Opened, links: &[(String, String)]) -> Option<Opened> {
+    let first = file.path.as_deref()?;
+    let mut path = first.to_owned();
+    // The newest first: an earlier link may be the target of a later one.
+    for (link, to) in links.iter().rev() {
+        if let Some(rest) = path.strip_prefix(link).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            path = format!("{to}{rest}");
+        }
+    }
+    let path_is_known = !path.contains(UNKNOWN);
+    (path != first).then(|| Opened { path: path_is_known.then_some(path), ..file.clone() })
 }
 
 /// Possible paths of a target.

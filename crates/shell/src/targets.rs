@@ -1,6 +1,7 @@
 //! The files that commands like `cp`, `mv` and `tee` write by their arguments.
 
 use super::inner;
+use super::places::Places;
 use super::script::Command;
 use super::word::{UNKNOWN, Word};
 
@@ -74,6 +75,28 @@ fn placed(command: &Command) -> Vec<Target> {
     let is_directory = is_named || operands.len() > 1 || to.text.ends_with(['/', '.']) && is_dots(&to.text);
     let gone = operands.into_iter().filter(|_| name == "mv").map(Target::file);
     gone.chain([Target { to, names, is_directory }]).collect()
+}
+
+/// The links that `command` creates, each with the path to which it leads.
+pub(super) fn links(command: &Command, places: &Places) -> Vec<(String, String)> {
+    let is_symbolic = command.has('s', "symbolic");
+    let creates =
+        command.name() == "ln" || command.name() == "cp" && (is_symbolic || command.has('l', "link"));
+    let placed = if creates { placed(command) } else { Vec::new() };
+    let Some(target) = placed.last() else { return Vec::new() };
+    let mut links = Vec::new();
+    for word in operands(command).into_iter().filter(|word| word.text != target.to.text) {
+        let base = word.text.rsplit('/').next().unwrap_or_default();
+        for link in [target.to.text.clone(), format!("{}/{base}", target.to.text)] {
+            let link = places.absolute(&link, &command.cwd);
+            // The target of a symbolic link is relative to the link.
+            let directory = link.rsplit_once('/').map_or("", |(directory, _)| directory);
+            let from = if is_symbolic { directory } else { &command.cwd };
+            let to = places.absolute(&word.text, from);
+            links.push((link, to));
+        }
+    }
+    links
 }
 
 /// Whether the last component of a path is `.` or `..`.

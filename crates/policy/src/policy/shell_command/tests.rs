@@ -118,6 +118,30 @@ fn a_redirection_is_judged_as_a_path() {
 }
 
 #[test]
+fn a_link_of_the_same_line_leads_to_a_protected_file() {
+    let fixture = Fixture::new(&[("d/x", ""), ("AGENTS.md", "")]);
+    let policy = policy(&fixture, |it| {
+        it.mode = Mode::Permissive;
+        it.rules = rules(&["allow exec ln", "allow exec cp", "allow exec tee", "allow exec echo"]);
+    });
+    for line in [
+        "ln -s AGENTS.md l; echo > l",
+        "ln AGENTS.md l && echo x | tee l",
+        "ln -s ../AGENTS.md d/l; cp x d/l",
+        "ln -s AGENTS.md a; ln -s a b; echo >> b",
+        "ln -s $PWD/AGENTS.md d; echo > d/AGENTS.md",
+        "ln -s .. d/up; echo > d/up/AGENTS.md",
+        "cp -s AGENTS.md l; cp x l",
+    ] {
+        check(&policy, &fixture, line, Decision::Ask);
+    }
+    for line in ["ln -s AGENTS.md l; echo > k", "ln -s /usr/lib/x.so x.so; echo > y", "ln -s d e; echo > e/x"]
+    {
+        check(&policy, &fixture, line, Decision::Allow);
+    }
+}
+
+#[test]
 fn files_that_a_command_writes_are_judged_as_paths() {
     let fixture = Fixture::new(&[]);
     let programs = ["cp", "mv", "tee", "sed", "install", "ln", "dd", "cat", "cd"];
