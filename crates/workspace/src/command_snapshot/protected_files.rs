@@ -2,8 +2,9 @@
 //!
 //! Other programs execute them later: git's hooks, an editor's tasks. A change is reverted after the command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use paths::AbsPath;
 use paths::canonical_existing as canonical;
 use policy::SpawnGrant;
 use process::{Processes, SandboxLevel};
+use rustix::fs::{Mode, OFlags};
 
 /// Limits: number of files, bytes of one, and bytes of all.
 ///
@@ -24,7 +26,21 @@ const MAX_BYTES: u64 = 4 << 20;
 pub struct ProtectedFiles {
     tops: Vec<AbsPath>,
     before: BTreeMap<PathBuf, State>,
+    /// The directories around them, which a command may move away.
+    directories: Vec<OpenDirectory>,
 }
+
+/// A directory that can be found after a move.
+#[derive(Debug)]
+struct OpenDirectory {
+    path: AbsPath,
+    handle: OwnedFd,
+    inode: Inode,
+    parent: Inode,
+}
+
+/// Device and number.
+type Inode = (u64, u64);
 
 /// A protected file that a program changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,19 +95,25 @@ impl ProtectedFiles {
         let exists = |path: &AbsPath| path.as_path().symlink_metadata().is_ok();
         let tops: Vec<AbsPath> =
             paths.iter().filter(|path| !only_missing || !exists(path)).cloned().collect();
+        let around = tops.iter().filter(|top| !only_missing && exists(top)).filter_map(AbsPath::parent);
+        let around: BTreeSet<AbsPath> = around.collect();
+        let directories = around.into_iter().filter_map(OpenDirectory::open).collect();
         let mut left = MAX_BYTES;
         let mut before = BTreeMap::new();
         for (path, stamp) in scan(&tops) {
             let content = read(&path, stamp, &mut left);
             before.insert(path, State { stamp, content });
         }
-        Self { tops, before }
+        Self { tops, before, directories }
     }
 
     /// Reverts all changes since, and returns them. Blocks.
     fn revert(self) -> Vec<ProtectedChange> {
+        let moved =
+            self.directories.iter().filter(|directory| inode(&directory.path) != Some(directory.inode));
+        let mut changes: Vec<_> =
+            moved.filter_map(|it| Some(change(it.path.as_path(), it.restore().transpose()?))).collect();
         let after = scan(&self.tops);
-        let mut changes = Vec::new();
         let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         // A removed directory takes its entries with it.
         let added = after.keys().filter(|path| !self.before.contains_key(*path));
@@ -103,12 +125,39 @@ impl ProtectedFiles {
                 Content::Directory => is_directory(path),
                 _ => after.get(path) == Some(&state.stamp),
             };
-            if !is_same {
+            // A removed directory is reported once.
+            let is_reported = path.ancestors().skip(2).take(1).all(|around| !around.exists());
+            if !is_same && !is_reported {
                 changes.push(change(path, revert(path, Some(state))));
             }
         }
         changes.into_iter().flatten().collect()
     }
+}
+
+impl OpenDirectory {
+    fn open(path: AbsPath) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(path.as_path(), flags, Mode::empty()).ok()?;
+        let (inode, parent) = (inode(&path)?, inode(&path.parent()?)?);
+        Some(Self { path, handle, inode, parent })
+    }
+
+    /// Moves the directory back; `None` if it was removed.
+    fn restore(&self) -> Result<Option<()>, String> {
+        let link = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
+        let now = std::fs::read_link(link).ok().and_then(AbsPath::new);
+        let Some(now) = now.filter(|now| inode(now) == Some(self.inode)) else { return Ok(None) };
+        if self.path.parent().and_then(|parent| inode(&parent)) != Some(self.parent) {
+            return Err(format!("it is at {now}, and the directory around it was moved"));
+        }
+        set_aside(self.path.as_path())?;
+        std::fs::rename(now.as_path(), self.path.as_path()).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+fn inode(path: &AbsPath) -> Option<Inode> {
+    path.as_path().symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 fn is_new(path: &Path, after: &BTreeMap<PathBuf, Stamp>, before: &BTreeMap<PathBuf, State>) -> bool {
@@ -126,20 +175,17 @@ fn revert(path: &Path, state: Option<&State>) -> Result<(), String> {
     if canonical(&parent) != parent {
         return Err("its directory is a link now".to_owned());
     }
+    if !parent.as_path().is_dir() {
+        return Err("its directory is gone".to_owned());
+    }
     if let Some(State { content: Content::Unknown, .. }) = state {
         return Err("it is too large or cannot be read".to_owned());
     }
-    // The change may be the user's own, so it stays beside the file. The writer below follows no link,
-    // since nothing is left at the path.
-    if path.symlink_metadata().is_ok() {
-        let aside = (1..100).map(|number| path.with_added_extension(format!("reverted-{number}")));
-        let mut free = aside.filter(|aside| aside.symlink_metadata().is_err());
-        let aside = free.next().ok_or("too many reverted changes lie beside it")?;
-        std::fs::rename(path, aside).map_err(failed)?;
-    }
+    // The writer below follows no link, since nothing is left at the path.
+    set_aside(path)?;
     let Some(State { stamp: (_, _, mode, ..), content }) = state else { return Ok(()) };
     match content {
-        Content::Directory => std::fs::create_dir_all(path).map_err(failed),
+        Content::Directory => std::fs::create_dir(path).map_err(failed),
         Content::Link(target) => std::os::unix::fs::symlink(target, path).map_err(failed),
         Content::File(bytes) => {
             let mut options = std::fs::OpenOptions::new();
@@ -149,6 +195,17 @@ fn revert(path: &Path, state: Option<&State>) -> Result<(), String> {
         }
         Content::Unknown => Ok(()),
     }
+}
+
+/// Renames what is at `path`: it may be the user's own, so it stays beside it.
+fn set_aside(path: &Path) -> Result<(), String> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let aside = (1..100).map(|number| path.with_added_extension(format!("reverted-{number}")));
+    let mut free = aside.filter(|aside| aside.symlink_metadata().is_err());
+    let aside = free.next().ok_or("too many reverted changes lie beside it")?;
+    std::fs::rename(path, aside).map_err(|error| error.to_string())
 }
 
 fn read(path: &Path, (_, size, mode, ..): Stamp, left: &mut u64) -> Content {
@@ -232,6 +289,43 @@ mod tests {
         assert!(top.join(".vscode/tasks.json.reverted-1/x").as_path().exists());
         assert!(top.join(".git/hooks/old").as_path().exists() && !top.join(".husky").as_path().exists());
         assert_eq!(std::fs::read_dir(top.join("elsewhere")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_moved_directory_is_moved_back() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        std::fs::create_dir_all(top.join(".git/hooks")).unwrap();
+        std::fs::write(top.join(".git/config"), "a").unwrap();
+        std::fs::write(top.join(".git/HEAD"), "main").unwrap();
+        let tops = at(&top, &[".git/hooks", ".git/config"]);
+        let text = |name: &str| std::fs::read_to_string(top.join(name)).unwrap();
+        let named = |change: &ProtectedChange| {
+            (change.path.strip_prefix(&top).unwrap().display().to_string(), change.problem.clone())
+        };
+        let reverted =
+            |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), None)).collect::<Vec<_>>();
+
+        let protected = ProtectedFiles::read(&tops, false);
+        std::fs::rename(top.join(".git"), top.join("x")).unwrap();
+        std::fs::write(top.join("x/config"), "changed").unwrap();
+        let changes: Vec<_> = protected.revert().iter().map(named).collect();
+        assert_eq!(changes, reverted(&[".git", ".git/config"]));
+        assert_eq!([text(".git/config"), text(".git/HEAD")], ["a", "main"]);
+
+        let protected = ProtectedFiles::read(&tops, false);
+        std::fs::rename(top.join(".git"), top.join("x")).unwrap();
+        std::fs::create_dir_all(top.join(".git/hooks")).unwrap();
+        let changes: Vec<_> = protected.revert().iter().map(named).collect();
+        assert_eq!((changes, text(".git/HEAD")), (reverted(&[".git"]), "main".to_owned()));
+        assert!(top.join(".git.reverted-1/hooks").as_path().is_dir());
+
+        let protected = ProtectedFiles::read(&tops, false);
+        std::fs::remove_dir_all(top.join(".git")).unwrap();
+        let changes: Vec<_> = protected.revert().iter().map(named).collect();
+        let gone = Some("its directory is gone".to_owned());
+        assert_eq!(changes, [(".git/config".to_owned(), gone.clone()), (".git/hooks".to_owned(), gone)]);
+        assert!(!top.join(".git").as_path().exists());
     }
 
     #[test]
