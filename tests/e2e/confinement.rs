@@ -395,6 +395,28 @@ fn bash_without_bwrap(sandbox: &Sandbox, line: &str) -> Value {
 }
 
 #[test]
+fn a_command_that_left_its_session_permits_nothing() {
+    let sandbox = Sandbox::new();
+    let (pilcrow, home) = (tests::built::pilcrow().display(), sandbox.home());
+    let home = home.display();
+    let line = |apart: &str| {
+        let trust = format!("{pilcrow} trust . >log 2>&1; mv log out");
+        format!(
+            "env -i PATH=\"$PATH\" PILCROW_HOME=\"{home}\" {apart} sh -c '{trust}'; \
+             until [ -e out ]; do sleep 0.1; done; cat out; rm out"
+        )
+    };
+    let unconfined = |line: String| json!({ "command": line, "sandbox": false });
+    let refusal = "pilcrow: a process that a run of the agent started cannot permit anything; \
+                   run it in a terminal of your own\nexit status 0";
+    assert_eq!(sandbox.tool("bash", &unconfined(line("setsid -f"))).ok(), refusal);
+    assert_eq!(sandbox.tool("bash", &unconfined(line("unshare -Urpf"))).ok(), refusal);
+    let answer = bash_without_bwrap(&sandbox, &line("setsid -f"));
+    assert_eq!(answer["details"]["sandbox"], "Landlock", "{answer:#}");
+    assert_eq!(answer["content"][0]["text"], refusal, "{answer:#}");
+}
+
+#[test]
 fn without_a_sandbox_every_command_without_a_rule_asks() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);

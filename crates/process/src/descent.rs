@@ -5,6 +5,9 @@ use crate::process_table::{Entry, MARK};
 /// Maximum number of steps; a process with more ancestors counts as one of a run.
 const MAX_STEPS: usize = 1_000;
 
+/// The name of Pilcrow's executable.
+const PROGRAM: &str = "pilcrow";
+
 /// Reason why such a process is refused.
 pub const NO_CONSENT: &str =
     "a process that a run of the agent started cannot permit anything; run it in a terminal of your own";
@@ -22,6 +25,9 @@ pub fn descends_from_run(pid: u32) -> bool {
     if !cfg!(target_os = "linux") {
         return false;
     }
+    // `/proc` may be that of an outer PID namespace, where this process has another number.
+    let own_shown = shown_id().unwrap_or(own);
+    let pid = if pid == own { own_shown } else { pid };
     let mut at = pid;
     for _ in 0..MAX_STEPS {
         let Some(entry) = Entry::read(at).filter(|it| !it.zombie) else {
@@ -32,8 +38,8 @@ pub fn descends_from_run(pid: u32) -> bool {
             at = pid;
             continue;
         };
-        let is_pilcrow = at != pid && (at == own || program(at).is_some_and(|name| name == "pilcrow"));
-        if is_pilcrow || entry.mark().is_some_and(|mark| !mark.is_empty()) {
+        let is_run = at != pid && (at == own_shown || is_pilcrow(at));
+        if is_run || entry.mark().is_some_and(|mark| !mark.is_empty()) {
             return true;
         }
         // The parent of the first process, and of one in another namespace.
@@ -45,8 +51,17 @@ pub fn descends_from_run(pid: u32) -> bool {
     true
 }
 
-/// The name of the file that a process executes, also one that an update replaced.
-fn program(pid: u32) -> Option<String> {
-    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    Some(path.file_name()?.to_str()?.trim_end_matches(" (deleted)").to_owned())
+/// The id of this process in the PID namespace that `/proc` shows.
+fn shown_id() -> Option<u32> {
+    std::fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
+}
+
+/// Whether a process executes Pilcrow, also a file that an update replaced.
+///
+/// A sandbox denies reading the file of a process outside it, but not its name.
+fn is_pilcrow(pid: u32) -> bool {
+    let file = std::fs::read_link(format!("/proc/{pid}/exe"));
+    let file = file.ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let name = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    file.is_some_and(|file| file.trim_end_matches(" (deleted)") == PROGRAM) || name().trim_end() == PROGRAM
 }
