@@ -728,6 +728,11 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     sandbox.tool("bash", &json!({ "command": "true", "sandbox": false })).fails("denied");
     let report: Value = serde_json::from_str(&sandbox.run(&["doctor", "--json"]).stdout).unwrap();
     assert_eq!(report["confinement"], "bwrap and seccomp");
+    // The loader prints a warning in every program.
+    sandbox.variables.insert("LD_PRELOAD".to_owned(), "/nowhere.so".to_owned());
+    let report: Value = serde_json::from_str(&sandbox.run(&["doctor", "--json"]).stdout).unwrap();
+    assert_eq!(report["confinement"], "bwrap and seccomp");
+    sandbox.variables.remove("LD_PRELOAD");
     sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "off".to_owned());
     let answer = sandbox.tool("bash", &json!({ "command": "true" }));
     assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);
