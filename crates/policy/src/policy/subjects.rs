@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use shell::CommandLine;
 
 use super::audit::{Audit, Change, Operator};
-use crate::grants::{check_format, fingerprint, hash, to_json};
+use crate::grants::{self, check_format, hash, to_json};
 
 const FORMAT: u64 = 1;
 const FILE: &str = "subjects.json";
@@ -230,6 +230,16 @@ impl Subjects {
     }
 }
 
+/// Fingerprint of a command as the question shows it.
+///
+/// The search path is Pilcrow's own, unless the definition sets it, and may differ between an editor and a
+/// terminal.
+fn fingerprint(command: &CommandLine) -> String {
+    let mut shown = command.clone();
+    shown.env.retain(|(name, _)| name != "PATH");
+    grants::fingerprint(&shown)
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
@@ -250,6 +260,9 @@ mod tests {
         assert!(one.allows(&subject("1"), &odd) && !open().allows(&subject("1"), &odd));
         one.acknowledge(&subject("1"), &odd, SubjectState::Trusted);
         assert!(open().allows(&subject("1"), &odd));
+        let mut elsewhere = odd.clone();
+        elsewhere.env.push(("PATH".to_owned(), "/elsewhere".to_owned()));
+        assert!(open().allows(&subject("1"), &elsewhere), "the search path is not part of what the user saw");
         // Another definition with the same command, and another command, are not what the user saw.
         assert!(!open().allows(&subject("2"), &odd));
         assert!(!open().allows(&subject("1"), &command(&fixture, "odd", &["--other"])));
