@@ -76,7 +76,7 @@ pub struct DebuggerDefinition {
     #[serde(deserialize_with = "exact")]
     pub install: Install,
     /// The version that last passed the tests.
-    #[serde(deserialize_with = "verified")]
+    #[serde(default, deserialize_with = "verified")]
     pub verified: Option<Verified>,
     /// Whether the project defines it, rather than Pilcrow or the user.
     #[serde(skip)]
@@ -484,6 +484,8 @@ mod tests {
     #[test]
     fn patterns_match_file_names() {
         let definition = DebuggerDefinition::parse(SMALL, "a.toml", false).unwrap();
+        let by_a_project = SMALL.replace("verified = false\n", "");
+        assert!(DebuggerDefinition::parse(&by_a_project, "a.toml", true).unwrap().verified.is_none());
         assert!(definition.covers(Path::new("/p/q.x")) && !definition.covers(Path::new("/p/q.y")));
         assert!(definition.launches("program") && !definition.launches("module"));
     }
