@@ -98,6 +98,16 @@ fn a_decision_of_the_policy_is_explained() {
     let levels: Vec<_> = explained["levels"].as_array().unwrap().iter().map(|it| &it["level"]).collect();
     assert_eq!(levels, ["default", "rule", "trust"]);
     sandbox.run(&["config", "why", "paint"]).expect(1);
+    sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
+    let reasons = ["gopls", "debugpy", "bash"].map(|program| {
+        let words = ["config", "why", "http", "pypi.org", "--by", program];
+        sandbox.run(&words).expect(0).stdout.lines().next().unwrap_or_default().to_owned()
+    });
+    let asked = "ask: http: no rule matches, so the user is asked";
+    assert_eq!(reasons, ["allow: http: a package registry", asked, asked]);
+    let unknown = sandbox.run(&["config", "why", "http", "pypi.org", "--by", "gopl"]).expect(1);
+    let first = "pilcrow: no program \"gopl\"; `--by` takes `bash` or one of";
+    assert_eq!(unknown.stderr.lines().next(), Some(first));
 }
 
 #[test]

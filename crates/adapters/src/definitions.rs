@@ -208,6 +208,11 @@ impl<D: Definition> Definitions<D> {
         self.by_name.values().map(Entry::definition)
     }
 
+    /// Lists the names of all definitions; parses none.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(AsRef::as_ref)
+    }
+
     /// Whether a project defines any of them.
     pub fn any_from_project(&self) -> bool {
         let mut entries = self.by_name.values();

@@ -1,10 +1,11 @@
 //! `pilcrow config`: settings and their origins, and the policy that follows from them.
 
-use host::project::Access;
+use adapters::{DebuggerDefinition, ServerDefinition};
+use host::project::{Access, load_definitions};
 use host::session::profile_directory;
 use host::{Outcome, config};
 use paths::Homes;
-use policy::TrustStore;
+use policy::{NamedProgram, TrustStore};
 
 use crate::{cli, open, output};
 
@@ -43,7 +44,22 @@ pub fn why(
     as_json: bool,
 ) -> anyhow::Result<Outcome> {
     let project = open::open(args, Access::default())?;
-    let explanation = project.policy.explain(capability, argument, subject).map_err(anyhow::Error::msg)?;
+    let root = project.workspace.root();
+    let servers = load_definitions::<ServerDefinition>(&project.homes, root, project.trusted);
+    let debuggers = load_definitions::<DebuggerDefinition>(&project.homes, root, project.trusted);
+    let find = |name| match () {
+        () if servers.names().any(|it| it == name) => Ok(NamedProgram::Server(name)),
+        () if name == policy::COMMANDS || debuggers.names().any(|it| it == name) => {
+            Ok(NamedProgram::Asking(name))
+        }
+        () => {
+            let names: Vec<&str> = servers.names().chain(debuggers.names()).collect();
+            let (commands, names) = (policy::COMMANDS, names.join(", "));
+            Err(anyhow::anyhow!("no program {name:?}; `--by` takes `{commands}` or one of\n{names}"))
+        }
+    };
+    let by = subject.map(find).transpose()?;
+    let explanation = project.policy.explain(capability, argument, by).map_err(anyhow::Error::msg)?;
     if as_json {
         output::json(&explanation);
     } else {

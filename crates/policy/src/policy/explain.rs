@@ -29,6 +29,15 @@ struct Level {
     detail: String,
 }
 
+/// A program in questions about hosts and variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedProgram<'a> {
+    /// A debug adapter, or `bash` for commands.
+    Asking(&'a str),
+    /// A language server, whose connections do not ask.
+    Server(&'a str),
+}
+
 impl Explanation {
     /// Renders the explanation as lines of text.
     pub fn render(&self) -> String {
@@ -44,7 +53,7 @@ impl Policy {
     /// Explains the decision about `argument`.
     ///
     /// It is a path, a command line, `HOST`, `HOST:PORT` or a variable. Without an argument, the decision is
-    /// about the whole capability. `subject` is the program that connects or gets the variable, by default a
+    /// about the whole capability. `by` is the program that connects or gets the variable, by default a
     /// command. Asks nothing and writes nothing.
     ///
     /// # Errors
@@ -53,17 +62,21 @@ impl Policy {
         &self,
         capability: &str,
         argument: Option<&str>,
-        subject: Option<&str>,
+        by: Option<NamedProgram<'_>>,
     ) -> Result<Explanation, String> {
         let known = Capability::ALL.into_iter().find(|it| it.name() == capability);
         let Some(capability) = known else {
             let names = Capability::ALL.map(Capability::name).join(", ");
             return Err(format!("there is no capability `{capability}`; use one of {names}"));
         };
-        if subject.is_some() && !matches!(capability, Capability::Http | Capability::Env) {
+        if by.is_some() && !matches!(capability, Capability::Http | Capability::Env) {
             return Err("`--by` applies to http and env only; leave it out".to_owned());
         }
         let root = &self.options.root;
+        let (name, is_server) = match by.unwrap_or(NamedProgram::Asking(COMMANDS)) {
+            NamedProgram::Asking(name) => (name, false),
+            NamedProgram::Server(name) => (name, true),
+        };
         Ok(match (capability, argument) {
             (Capability::Read | Capability::Write, Some(path)) => {
                 let path = root.join(path);
@@ -86,30 +99,30 @@ impl Policy {
                     }
                     None => (host, 443),
                 };
-                let server = subject.filter(|it| *it != COMMANDS);
-                let default = match server {
-                    Some(_) => self.server_default(host, port),
-                    None => self.default_for(capability),
+                let default = match is_server {
+                    true => self.server_default(host, port),
+                    false => self.default_for(capability),
                 };
-                let by = subject.unwrap_or(COMMANDS);
                 let levels =
-                    self.levels(capability, default, &|rules| rules::for_host(rules, host, port, by));
-                let judged = match server {
-                    Some(server) => self.judge_server_host(server, host, port).into(),
-                    None => self.judge_host(host, port, COMMANDS),
+                    self.levels(capability, default, &|rules| rules::for_host(rules, host, port, name));
+                let judged = match is_server {
+                    true => self.judge_server_host(name, host, port).into(),
+                    false => self.judge_host(host, port, name),
                 };
                 conclude(judged, levels)
             }
-            (Capability::Env, Some(name)) => {
-                let by = subject.unwrap_or(COMMANDS);
-                let value = std::env::var_os(name).unwrap_or_default();
-                let default = match is_secret(name, &value.to_string_lossy()) {
+            (Capability::Env, Some(variable)) => {
+                let value = std::env::var_os(variable).unwrap_or_default();
+                let default = match is_secret(variable, &value.to_string_lossy()) {
                     true => (Decision::Deny, "env: the variable is a secret".to_owned()),
                     false => (Decision::Allow, "env: the variable is not secret".to_owned()),
                 };
-                let levels =
-                    self.levels(capability, default.clone(), &|rules| rules::for_variable(rules, name, by));
-                conclude(self.decide(|rules| rules::for_variable(rules, name, by), || default).into(), levels)
+                let levels = self
+                    .levels(capability, default.clone(), &|rules| rules::for_variable(rules, variable, name));
+                conclude(
+                    self.decide(|rules| rules::for_variable(rules, variable, name), || default).into(),
+                    levels,
+                )
             }
             (Capability::Env, None) => {
                 return Err("a decision about env needs a variable: `pilcrow config why env NAME`".to_owned());
@@ -201,6 +214,7 @@ fn conclude(judged: Judged, levels: Vec<Level>) -> Explanation {
 mod tests {
     use expect_test::expect;
 
+    use super::NamedProgram;
     use crate::tests::{Fixture, policy, rules, untrusted};
 
     #[test]
@@ -246,10 +260,16 @@ mod tests {
         };
         policy.grants.lock().remember_command("bash cargo test", &shell, crate::grants::Term::Always);
         let mut text: String = cases.map(explain).concat();
-        for (capability, argument) in
-            [("http", "pypi.org"), ("http", "x.org"), ("env", "A_KEY"), ("exec", "ls")]
-        {
-            let explained = policy.explain(capability, Some(argument), Some("gopls"));
+        let (server, debugger) = (NamedProgram::Server("gopls"), NamedProgram::Asking("debugpy"));
+        for (capability, argument, by) in [
+            ("http", "pypi.org", server),
+            ("http", "x.org", server),
+            ("http", "pypi.org", debugger),
+            ("http", "x.org", debugger),
+            ("env", "A_KEY", server),
+            ("exec", "ls", server),
+        ] {
+            let explained = policy.explain(capability, Some(argument), Some(by));
             text.push_str(&explained.map_or_else(|message| format!("{message}\n"), |it| it.render()));
         }
         let other = Fixture::new(&[]);
@@ -319,6 +339,14 @@ mod tests {
             allow: http: the rule `gopls: allow http x.org` (config.toml:1)
               default       ask    http: no rule matches, so the user is asked
               rule          allow  http: the rule `gopls: allow http x.org` (config.toml:1)
+              trust         -      <base>/root is trusted
+            ask: http: no rule matches, so the user is asked
+              default       ask    http: no rule matches, so the user is asked
+              rule          -      no rule matches
+              trust         -      <base>/root is trusted
+            ask: http: no rule matches, so the user is asked
+              default       ask    http: no rule matches, so the user is asked
+              rule          -      no rule matches
               trust         -      <base>/root is trusted
             allow: env: the rule `gopls: allow env A_KEY` (config.toml:1)
               default       deny   env: the variable is a secret

@@ -7,7 +7,7 @@ use crate::rules::{self, ANSWER, Capability, PACKAGES, Rule};
 use crate::{Approver, Question, QuestionKind};
 
 /// The name of commands in rules about one program.
-pub(super) const COMMANDS: &str = "bash";
+pub const COMMANDS: &str = "bash";
 
 /// Permission to connect to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

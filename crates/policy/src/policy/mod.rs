@@ -37,8 +37,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::evaluate::Found;
-pub use self::explain::Explanation;
-pub use self::hosts::HostPermit;
+pub use self::explain::{Explanation, NamedProgram};
+pub use self::hosts::{COMMANDS, HostPermit};
 use self::prompt::{Asked, to_be_confirmed};
 pub use self::subjects::{Subject, SubjectState, Subjects};
 use crate::grants::{Grants, Term};

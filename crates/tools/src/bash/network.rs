@@ -15,9 +15,6 @@ use tokio_util::sync::CancellationToken;
 
 type Decision = Arc<OnceCell<Result<HostPermit, String>>>;
 
-/// The name of commands in rules about one program.
-pub(crate) const COMMANDS: &str = "bash";
-
 /// Decides about each host once for a command, and reports it.
 pub(crate) struct CommandHosts {
     /// The name in rules about one program.

@@ -479,7 +479,7 @@ impl Debug {
         let status = bash::sandbox_status(&self.context.shell, true, &cx).await;
         let confinement = bash::confinement(status.as_ref());
         let grant = cx.grant_requester().grant_run("debug", command, confinement, &cx.cancel).await?;
-        let hosts = CommandHosts::new(bash::COMMANDS, &cx, cx.cancel.clone());
+        let hosts = CommandHosts::new(policy::COMMANDS, &cx, cx.cancel.clone());
         let protected = ProtectedFiles::before(&grant, &self.context.shell.processes).await;
         let output = self.context.debug.run(command, &grant, hosts, cx.clock).await;
         let reverted = ProtectedFiles::after(protected).await;
