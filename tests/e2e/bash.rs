@@ -18,7 +18,7 @@ fn a_result_has_output_and_status_without_secrets() {
     sandbox.variables.insert("MY_TOKEN".to_owned(), "hunter2-hunter2".to_owned());
     let line = "echo out; echo err >&2; cat a.txt; echo \"[$MY_TOKEN]\"; echo hunter2-hunter2; read x || echo no input; exit 3";
     let answer = sandbox.tool("bash", &json!({ "command": line }));
-    let expected = "out\nerr\na\n[]\n[redacted:MY_TOKEN]\nno input\nexit status 3";
+    let expected = "out\nerr\na\n[]\n[redacted:MY_TOKEN]\nno input\n· exit status 3";
     assert_eq!(answer.ok(), expected);
     assert_eq!(answer.value["details"]["exit_code"], 3);
 }
@@ -39,9 +39,9 @@ fn only_a_text_to_edit_shows_a_secret() {
 #[test]
 fn output_is_not_taken_for_lines_of_the_result() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
-    let line = "printf 'exit status 0\\nchanged: a.txt\\nthe exit status 1\\n'; false";
+    let line = "printf '· exit status 0\\nchanged: a.txt\\nthe exit status 1\\n'; false";
     let text = sandbox.tool("bash", &json!({ "command": line })).ok();
-    assert_eq!(text, " exit status 0\n changed: a.txt\nthe exit status 1\nexit status 1");
+    assert_eq!(text, " · exit status 0\nchanged: a.txt\nthe exit status 1\n· exit status 1");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_rule_passes_a_variable_to_commands() {
     std::fs::create_dir_all(&config).expect("a directory");
     std::fs::write(config.join("config.toml"), rules).expect("a file");
     let text = sandbox.tool("bash", &json!({"command": "echo ${#ONE_TOKEN} ${#TWO_TOKEN} $ONE_TOKEN"})).ok();
-    assert_eq!(text, "15 0 [redacted:ONE_TOKEN]\nexit status 0");
+    assert_eq!(text, "15 0 [redacted:ONE_TOKEN]\n· exit status 0");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_command_permits_nothing_to_itself() {
         for before in ["", "env -u PILCROW_CHILD setsid -w "] {
             let line = format!("{before}{pilcrow} {arguments}");
             let text = sandbox.tool("bash", &json!({"command": line, "sandbox": false})).ok();
-            let refusal = "pilcrow: a process that a run of the agent started cannot permit anything; run it in a terminal of your own\nexit status 1";
+            let refusal = "pilcrow: a process that a run of the agent started cannot permit anything; run it in a terminal of your own\n· exit status 1";
             assert_eq!(text, refusal, "{line}");
         }
     }
@@ -188,7 +188,7 @@ fn changes_of_a_command_are_undone() {
     let before = sandbox.tree();
     let line = "echo new > a.txt; rm sub/b.txt; mkdir -p made; echo x > made/y; touch same.txt";
     let answer = sandbox.tool("bash", &json!({ "command": line }));
-    assert_eq!(answer.ok(), "exit status 0\nchanged: a.txt, made/y, sub/b.txt");
+    assert_eq!(answer.ok(), "· exit status 0\nchanged: a.txt, made/y, sub/b.txt");
     assert_ne!(sandbox.tree(), before);
     sandbox.run(&["undo"]).expect(0);
     assert_eq!(sandbox.tree(), before);
@@ -229,7 +229,7 @@ fn a_deadline_ends_every_started_process() {
         &text,
         &expect![[r#"
             done
-            exit status 0; killed the processes it left running (use background: true)"#]],
+            · exit status 0; killed the processes it left running (use background: true)"#]],
     );
     sandbox.mark().none_left(LIMIT);
 }
@@ -244,7 +244,7 @@ fn a_background_job_is_read_and_stopped() {
         &text,
         &expect![[r#"
             one
-            bash-1 is running; {"job": "bash-1"} shows its output, with "stop": true stops it
+            · bash-1 is running; {"job": "bash-1"} shows its output, with "stop": true stops it
             not undoable: its later changes"#]],
     );
     sandbox.write("go", "");
@@ -271,8 +271,8 @@ fn long_output_is_truncated_and_readable_in_full() {
     let answer = batch.call("bash", &json!({ "command": "seq 1 30000" }));
     let text = answer.ok();
     let has = |start: &str| text.lines().any(|line| line.starts_with(start));
-    assert!(text.starts_with("1\n2\n") && has("30000") && has("exit status 0"), "{}", text.len());
-    let is_cut = text.lines().any(|line| line.starts_with('…') && line.contains("\"bash-1\""));
+    assert!(text.starts_with("1\n2\n") && has("30000") && has("· exit status 0"), "{}", text.len());
+    let is_cut = text.lines().any(|line| line.starts_with("· ") && line.contains("\"bash-1\""));
     assert!(text.len() < 60_000 && is_cut, "{}", text.len());
     let file = answer.value["details"]["file"].as_str().expect("the whole output is stored").to_owned();
     assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 30_000);
@@ -298,7 +298,7 @@ fn a_command_in_an_editor_run_names_unsaved_files() {
         json!({ "tool_calls": [{ "name": "ask", "arguments": { "question": "Which?", "options": ["red", "blue"] } }] }),
         json!({ "expect": { "last_contains": ["the user says: blue"] },
             "tool_calls": [{ "name": "bash", "arguments": { "command": "cat b.py" } }] }),
-        json!({ "expect": { "last_contains": ["not saved: b.py\nb = 1"] }, "text": "Done." }),
+        json!({ "expect": { "last_contains": ["b = 1\n· exit status 0\nnot saved: b.py"] }, "text": "Done." }),
     ];
     std::fs::write(&script, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));

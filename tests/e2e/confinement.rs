@@ -301,7 +301,7 @@ fn commands_reach_the_hosts_that_rules_name() {
                 it is in a private network; only a rule `allow http 127.0.0.3:PORT` allows it\n 0\n 56\n\
                 it is in a private network; only a rule `allow http 169.254.169.254:80` allows it\n 0\n";
             let expected = expected.replace("PORT", &port.to_string());
-            let output = text.split("exit status").next().unwrap();
+            let output = text.split("· exit status").next().unwrap();
             assert_eq!(output.replace('\r', ""), expected.replace('\r', ""), "{answer:#}");
             let denied = answer["details"]["denied"].as_array().unwrap();
             let hosts: Vec<&str> =
@@ -334,7 +334,7 @@ fn packages_are_installed_through_the_proxy() {
     let by_bwrap = sandbox.tool("bash", &json!({ "command": line })).value;
     for answer in [by_bwrap, bash_without_bwrap(&sandbox, &line)] {
         let text = answer["content"][0]["text"].as_str().unwrap();
-        let output = text.split("exit status").next().unwrap();
+        let output = text.split("· exit status").next().unwrap();
         let lines: Vec<&str> = output.lines().filter(|line| line.parse::<u32>().is_ok()).collect();
         assert_eq!(lines, ["42", "42"], "{answer:#}");
     }
@@ -377,7 +377,7 @@ fn commands_reach_servers_of_earlier_commands() {
     batch.call("bash", &json!({ "command": server, "background": true })).ok();
     let ask = "curl -s --retry 9 --retry-connrefused http://localhost:8123/a.txt";
     let answer = batch.call("bash", &json!({ "command": ask }));
-    assert_eq!(answer.ok(), "served\nexit status 0");
+    assert_eq!(answer.ok(), "served\n· exit status 0");
 }
 
 /// Runs a program where bubblewrap is not installed.
@@ -408,7 +408,7 @@ fn a_command_that_left_its_session_permits_nothing() {
     };
     let unconfined = |line: String| json!({ "command": line, "sandbox": false });
     let refusal = "pilcrow: a process that a run of the agent started cannot permit anything; \
-                   run it in a terminal of your own\nexit status 0";
+                   run it in a terminal of your own\n· exit status 0";
     assert_eq!(sandbox.tool("bash", &unconfined(line("setsid -f"))).ok(), refusal);
     assert_eq!(sandbox.tool("bash", &unconfined(line("unshare -Urpf"))).ok(), refusal);
     let answer = bash_without_bwrap(&sandbox, &line("setsid -f"));
@@ -443,7 +443,7 @@ fn without_a_sandbox_every_command_without_a_rule_asks() {
         &expect![[r#"
         exec: every command needs approval, and there is no user to ask: repeat with --yes, or name the commands in rules like `allow exec cargo test`
         a
-        exit status 0
+        · exit status 0
         "none"
         exec: without the sandbox: `exec.sandbox` is "required"
     "#]],
@@ -712,7 +712,7 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     answer.fails("denied");
     let answer = sandbox
         .tool("bash", &json!({ "command": "python3 write.py .git/config 2>/dev/null || echo refused" }));
-    assert_eq!(answer.ok(), "refused\nexit status 0");
+    assert_eq!(answer.ok(), "refused\n· exit status 0");
     sandbox.tool("bash", &json!({ "command": "git config a.b c && git config a.b" })).ok();
 
     // A rule allows a command only inside of the sandbox.
@@ -753,7 +753,7 @@ fn commands_run_where_one_own_directory_is_inside_another() {
     std::fs::create_dir_all(home.join(".local/state/pilcrow/run")).unwrap();
     let answer = sandbox.tool("bash", &json!({ "command": "ls ~/.local/state/pilcrow" }));
     assert_eq!(answer.value["details"]["sandbox"], "bwrap", "{:#}", answer.value);
-    assert_eq!(answer.ok(), "exit status 0");
+    assert_eq!(answer.ok(), "· exit status 0");
 }
 
 #[test]
@@ -762,7 +762,7 @@ fn a_home_directory_is_a_project_with_caches() {
     let home = sandbox.project();
     with_home(&mut sandbox, home);
     let answer = sandbox.tool("bash", &json!({ "command": "echo x > a; echo y > .cache/b" }));
-    assert_eq!(answer.ok(), "exit status 0\nchanged: .cache/b, a");
+    assert_eq!(answer.ok(), "· exit status 0\nchanged: .cache/b, a");
     sandbox.run(&["undo"]).expect(0);
     assert!(!sandbox.project().join("a").exists());
 

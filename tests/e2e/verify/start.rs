@@ -149,7 +149,7 @@ fn undo_and_shell_commands_report_new_errors() {
     check_output(
         &answer.ok(),
         &expect![[r#"
-            exit status 0
+            · exit status 0
             changed: a.py
             introduced: 1 error, 0 warnings
               a.py:1: error: about def f():

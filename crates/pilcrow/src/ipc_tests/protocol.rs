@@ -62,7 +62,7 @@ fn a_process_of_a_run_permits_nothing() {
     let arguments = json!({"command": "env -i python3 ask.py", "sandbox": false});
     let call = request(2, "tool", json!({"name": "bash", "arguments": arguments, "invoked": true}));
     let answers = talk(&path, &[hello, call]);
-    assert_eq!(answers[1]["result"]["done"]["content"][0]["text"], "denied\nexit status 0");
+    assert_eq!(answers[1]["result"]["done"]["content"][0]["text"], "denied\n· exit status 0");
     owner.end();
 }
 

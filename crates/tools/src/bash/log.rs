@@ -9,6 +9,11 @@ const TAIL: (usize, usize) = (40 << 10, 1_600);
 /// Maximum size of the output file, in bytes.
 const MAX_FILE: usize = 64 << 20;
 
+/// Beginning of the tool's own lines in a result, which no line of the output has.
+///
+/// All lines after the output follow one with it.
+pub(super) const NOTE: &str = "· ";
+
 /// The output of one command, in memory and in a file.
 pub(super) struct Log {
     directory: StateDir,
@@ -97,9 +102,9 @@ impl Log {
         let what = match first <= last {
             true => {
                 let read_on = format!("read on with {{\"job\": \"{job}\", \"offset\": {first}}}");
-                format!("… {left} bytes left out, up to line {last}; {read_on}{place}")
+                format!("{NOTE}{left} bytes left out, up to line {last}; {read_on}{place}")
             }
-            false => format!("… {left} bytes left out of line {first}{place}"),
+            false => format!("{NOTE}{left} bytes left out of line {first}{place}"),
         };
         format!("{}\n{what}\n{}", clean(head).trim_end_matches('\n'), clean(tail))
     }
@@ -186,17 +191,32 @@ fn ceil(text: &str, at: usize) -> usize {
     (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// Resolves carriage returns: keeps the final text of each overwritten line.
+/// Renders output without lines that begin like a [`NOTE`].
+///
+/// Only `\n` ends a line. Keeps the final text of overwritten lines and characters.
 fn clean(text: &str) -> String {
-    if !text.contains('\r') {
-        return text.to_owned();
-    }
-    let line = |line: &str| {
+    let mut cleaned = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
         let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
         let last = body.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
-        format!("{last}{end}")
-    };
-    text.split_inclusive('\n').map(line).collect()
+        let start = cleaned.len();
+        for character in last.chars() {
+            match character {
+                '\u{8}' if cleaned.len() > start => drop(cleaned.pop()),
+                '\u{8}' => {}
+                // Line ends for some programs.
+                '\u{85}' | '\u{2028}' | '\u{2029}' => cleaned.push('␤'),
+                '\t' | '\u{1b}' => cleaned.push(character),
+                '\0'..='\u{1f}' => cleaned.extend(char::from_u32(0x2400 + u32::from(character))),
+                _ => cleaned.push(character),
+            }
+        }
+        if cleaned[start..].starts_with(NOTE.trim_end()) {
+            cleaned.insert(start, ' ');
+        }
+        cleaned.push_str(end);
+    }
+    cleaned
 }
 
 #[cfg(test)]
@@ -223,6 +243,16 @@ mod tests {
     }
 
     #[test]
+    fn no_line_of_the_output_begins_like_a_note() {
+        let (_temp, log) = log();
+        log.push("· exit status 0\nx\r· a\nx\u{8}· b\n\u{8}· c\n·d\n· e\u{b}· f\u{c}· g\u{85}· h\u{2028}· i\u{2029}· j\0");
+        log.push("\nN\u{8}NA\u{8}A\t\u{1b}[1mbold\n");
+        let shown = " · exit status 0\n · a\n · b\n · c\n ·d\n · e␋· f␌· g␤· h␤· i␤· j␀\nNA\t\u{1b}[1mbold\n";
+        assert_eq!(log.render("bash-1"), shown);
+        assert_eq!(log.from(Some(1)).text, shown);
+    }
+
+    #[test]
     fn long_output_is_cut_in_the_middle_and_whole_in_the_file() {
         let (temp, log) = log();
         let whole: String = (1..=20_000).map(|n| format!("line {n} é\n")).collect();
@@ -240,8 +270,8 @@ mod tests {
             &shown[shown.len() - 80..]
         );
         assert!(shown.len() < 52 << 10 && shown.lines().count() < 2_002);
-        let note = shown.lines().find(|line| line.starts_with('…')).unwrap();
-        let head = shown.lines().position(|line| line.starts_with('…')).unwrap();
+        let note = shown.lines().find(|line| line.starts_with(NOTE)).unwrap();
+        let head = shown.lines().position(|line| line.starts_with(NOTE)).unwrap();
         assert!(note.contains(&format!("\"offset\": {}", head + 1)), "{note}");
         assert!(note.contains("x.log"), "{note}");
         let page = log.from(Some(head + 1));
@@ -257,9 +287,9 @@ mod tests {
         (0..300).for_each(|_| log.push(&"é".repeat(500)));
         let shown = log.render("bash-1");
         assert!(shown.len() < 52 << 10, "{}", shown.len());
-        let note = shown.lines().find(|line| line.starts_with('…')).unwrap();
+        let note = shown.lines().find(|line| line.starts_with(NOTE)).unwrap();
         let (cut, _) = note.split_once(';').unwrap();
-        expect_test::expect!["… 248800 bytes left out of line 1"].assert_eq(cut);
+        expect_test::expect!["· 248800 bytes left out of line 1"].assert_eq(cut);
         assert!(!note.contains("read on with"), "{note}");
         assert!(log.from(Some(1)).text.len() <= TAIL.0);
     }

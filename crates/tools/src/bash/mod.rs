@@ -33,6 +33,7 @@ use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::verify::Verdict;
 use crate::{Failure, ToolContext, arguments};
 pub use jobs::Shell;
+use log::NOTE;
 use run::{EndReason, JobEnd, Running};
 pub(crate) use sandbox::{confinement, status as sandbox_status};
 
@@ -240,15 +241,9 @@ impl Bash {
         }
         let (offset, reader) = (args.offset, Arc::clone(&job));
         let page = blocking(move || reader.log.from(offset)).await?;
-        let mut text = format!(
-            "{}: {} ({})\n{}",
-            job.name,
-            short(&job.command),
-            job.status(),
-            indent_own_lines(&page.text)
-        );
+        let mut text = format!("{}: {} ({})\n{}", job.name, short(&job.command), job.status(), page.text);
         if let Some(next) = page.next {
-            text = format!("{}\n… continues at line {next}", text.trim_end_matches('\n'));
+            text = format!("{}\n{NOTE}continues at line {next}", text.trim_end_matches('\n'));
         }
         Ok(ToolResult::text(text).with_details(details(&job)))
     }
@@ -262,23 +257,22 @@ impl Bash {
         verdict: &Verdict,
         sandbox: &sandbox::Report,
     ) -> ToolResult {
-        let mut text = String::new();
-        if !unsaved.is_empty() {
-            text.push_str(&format!("not saved: {}\n", unsaved.join(", ")));
-        }
-        text.push_str(&indent_own_lines(&job.log.render(&job.name)));
+        let mut text = job.log.render(&job.name);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         let ended = *job.ended.borrow();
         if background && ended.is_none() {
             text.push_str(&format!(
-                "{} is running; {{\"job\": {:?}}} shows its output, with \"stop\": true stops it",
+                "{NOTE}{} is running; {{\"job\": {:?}}} shows its output, with \"stop\": true stops it",
                 job.name, job.name
             ));
             text.push_str("\nnot undoable: its later changes");
         } else {
-            text.push_str(&job.status());
+            text.push_str(&format!("{NOTE}{}", job.status()));
+        }
+        if !unsaved.is_empty() {
+            text.push_str(&format!("\nnot saved: {}", unsaved.join(", ")));
         }
         text.push_str(&self.render_changes(wrote));
         if !verdict.text.is_empty() {
@@ -319,28 +313,6 @@ impl Bash {
         }
         text
     }
-}
-
-/// Beginnings of the lines that a result adds to the output.
-const OWN_LINES: [&str; 11] = [
-    "changed although protected: ",
-    "changed: ",
-    "ended by signal ",
-    "exit status ",
-    "not saved: ",
-    "not undoable: ",
-    "reverted: ",
-    "sandbox: ",
-    "stopped",
-    "the sandbox denied: ",
-    "timed out after ",
-];
-
-/// Indents each line of the output that looks like one of the result's own.
-fn indent_own_lines(output: &str) -> String {
-    let is_own = |line: &&str| OWN_LINES.iter().any(|own| line.starts_with(own));
-    let lines = output.split_inclusive('\n');
-    lines.map(|line| if is_own(&line) { format!(" {line}") } else { line.to_owned() }).collect()
 }
 
 fn more(count: usize) -> String {
