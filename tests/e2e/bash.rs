@@ -113,6 +113,26 @@ fn a_command_permits_nothing_to_itself() {
 }
 
 #[test]
+fn a_command_ends_when_it_takes_too_much_memory() {
+    let mut sandbox =
+        Sandbox::with(&[("take.py", "x = b'x' * (200 << 20)\nimport time\ntime.sleep(1000)\n")]);
+    sandbox.variables.insert("PILCROW_EXEC_MAX_MEMORY".to_owned(), "64".to_owned());
+    for (line, confined) in [
+        ("python3 take.py", true),
+        ("python3 take.py", false),
+        ("setsid -f python3 take.py; sleep 1000", true),
+        ("setsid -f python3 take.py; sleep 1000", false),
+    ] {
+        let text = sandbox.tool("bash", &json!({ "command": line, "sandbox": confined })).ok();
+        let words: Vec<&str> = text.lines().next().unwrap_or_default().split(' ').collect();
+        let (used, rest) = (words.get(4).and_then(|it| it.parse::<u64>().ok()), words[5..].join(" "));
+        let allowed = "MiB, more than `exec.max_memory` allows";
+        assert!(used.is_some_and(|used| used > 64) && rest == allowed, "{line}: {text}");
+    }
+    assert_eq!(sandbox.tool("bash", &json!({ "command": "true" })).ok(), "· exit status 0");
+}
+
+#[test]
 fn dangerous_commands_are_denied_even_with_yes() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     for (line, class) in [

@@ -33,6 +33,8 @@ pub struct SpawnGrant {
     pub(crate) sandbox: Option<SandboxProfile>,
     /// The rules about variables.
     pub(crate) variables: Vec<Rule>,
+    /// Bytes of memory that the program may take with what it starts.
+    pub(crate) max_memory: Option<u64>,
 }
 
 impl SpawnGrant {
@@ -50,6 +52,7 @@ impl SpawnGrant {
             args: Some(command.args.clone()),
             sandbox: None,
             variables: Vec::new(),
+            max_memory: None,
         }
     }
 
@@ -73,6 +76,11 @@ impl SpawnGrant {
     /// Limits of the program; `None` if it runs without a sandbox.
     pub fn sandbox(&self) -> Option<&SandboxProfile> {
         self.sandbox.as_ref()
+    }
+
+    /// Bytes of memory that the program may take with what it starts, if limited.
+    pub fn max_memory(&self) -> Option<u64> {
+        self.max_memory
     }
 
     /// Whether the program gets this variable of Pilcrow's environment.

@@ -156,6 +156,7 @@ fn request(fixture: &Fixture, definition: &str, from_project: bool) -> SpawnRequ
         command: command(fixture, definition, &["--stdio"]),
         root: fixture.root.clone(),
         subject: from_project.then(|| Subject::new("servers", definition, "")),
+        is_command: false,
     }
 }
 

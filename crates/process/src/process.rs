@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -30,6 +30,9 @@ use crate::guard::Guard;
 use crate::process_table::{Entry, MARK, Table};
 use crate::proxy::{self, HostGate};
 use crate::reaper;
+
+/// Interval of polling for the memory of a child with a limit.
+const MEMORY_POLL: Duration = Duration::from_millis(250);
 
 /// Maximum number of stored bytes of a child's standard error.
 const STDERR_TAIL: usize = 64 * 1024;
@@ -157,6 +160,8 @@ pub(crate) struct Child {
     pub(crate) status: watch::Receiver<Option<ExitStatus>>,
     /// Whether the program is [`ID_INSIDE`] in a PID namespace of its own.
     has_pid_namespace: bool,
+    /// Bytes of memory that it took when it was ended for that.
+    over_memory: OnceLock<u64>,
     stderr: Mutex<Tail>,
 }
 
@@ -479,6 +484,11 @@ impl Process {
         self.child.exited().await
     }
 
+    /// Bytes of memory that the child took when it was ended for exceeding a limit.
+    pub fn over_memory(&self) -> Option<u64> {
+        self.child.over_memory.get().copied()
+    }
+
     /// Whether the child has ended and left members of its group behind.
     ///
     /// Blocks for some milliseconds, since it reads the system's process table.
@@ -620,10 +630,21 @@ impl Shared {
             _ => stdin,
         };
         let has_pid_namespace = spec.is_some_and(|it| it.level == SandboxLevel::Bwrap);
-        let child = Arc::new(Child { id, name, status, has_pid_namespace, stderr: Mutex::default() });
+        let child = Child {
+            id,
+            name,
+            status,
+            has_pid_namespace,
+            over_memory: OnceLock::new(),
+            stderr: Mutex::default(),
+        };
+        let child = Arc::new(child);
         this.children.lock().insert(id, Arc::clone(&child));
         let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
         let shared = Arc::downgrade(this);
+        if let Some(limit) = grant.and_then(SpawnGrant::max_memory) {
+            this.tasks.spawn(limit_memory(Weak::clone(&shared), Arc::clone(&child), limit));
+        }
         if let Some(socket) = socket.filter(|_| spec.is_some_and(|it| it.profile.network == Network::Proxy)) {
             this.tasks.spawn(serve_network(
                 socket,
@@ -768,6 +789,31 @@ async fn serve_network(socket: HelperSocket, used: NetworkUse, shared: Weak<Shar
     tokio::select! {
         () = proxy::serve(listener, gate, end) => {}
         _ = child.exited() => {}
+    }
+}
+
+/// Ends the child when it takes more memory than `limit`, with what it started.
+///
+/// Does nothing on systems other than Linux.
+async fn limit_memory(shared: Weak<Shared>, child: Arc<Child>, limit: u64) {
+    loop {
+        // The system reports no such event, so poll.
+        if tokio::time::timeout(MEMORY_POLL, child.exited()).await.is_ok() {
+            return;
+        }
+        let measured = Arc::clone(&child);
+        let used = tokio::task::spawn_blocking(move || reaper::memory(&measured)).await.unwrap_or_default();
+        let Some(shared) = shared.upgrade() else { return };
+        if used > limit {
+            let [used_mib, limit_mib] = [used, limit].map(|bytes| bytes >> 20);
+            let reason =
+                format!("pilcrow: ended: it took {used_mib} MiB; `exec.max_memory` allows {limit_mib} MiB\n");
+            child.over_memory.set(used).ok();
+            child.stderr.lock().push(reason.as_bytes());
+            tracing::warn!(pid = child.id, used, limit, "ended: it exceeded the memory limit");
+            reaper::end(&shared, &child, Duration::ZERO).await;
+            return;
+        }
     }
 }
 

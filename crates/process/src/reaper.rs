@@ -6,7 +6,7 @@
 //! mark in its environment names this Pilcrow or is missing. Such orphans are reaped when they end,
 //! and killed when the child that they descend from is ended. Elsewhere only groups are ended.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Once, Weak};
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::deadlines;
 use crate::process::{Child, Shared};
-use crate::process_table::{Entry, Table, mark_names};
+use crate::process_table::{self, Entry, Table, mark_names};
 
 /// Interval of polling for the end of a process whose parent still lives.
 ///
@@ -279,12 +279,27 @@ async fn group_is_empty(child: &Child) -> bool {
 
 /// The oldest living process that `child` started, in any group.
 pub(crate) fn oldest_left(child: &Child) -> Option<u32> {
+    let left = started_by(child, &Table::read());
+    left.into_iter().min_by_key(|entry| (entry.started, entry.pid)).map(|entry| entry.pid)
+}
+
+/// Bytes of memory of a child and all that it started.
+///
+/// Shared memory counts for each process.
+pub(crate) fn memory(child: &Child) -> u64 {
+    let table = Table::read();
+    let below = table.descendants(child.id);
+    let all = started_by(child, &table).into_iter().chain(below).map(|entry| entry.pid);
+    all.collect::<BTreeSet<u32>>().into_iter().filter_map(process_table::resident).sum()
+}
+
+/// The living processes that `child` started, in any group, itself included.
+fn started_by(child: &Child, table: &Table) -> Vec<Entry> {
     let is_its = |entry: &Entry| {
         entry.group == child.id || entry.mark().is_some_and(|mark| mark_names(&mark, &child.name))
     };
-    let descendants = Table::read().descendants(std::process::id());
-    let left = descendants.into_iter().filter(|entry| !entry.zombie && is_its(entry));
-    left.min_by_key(|entry| (entry.started, entry.pid)).map(|entry| entry.pid)
+    let descendants = table.descendants(std::process::id());
+    descendants.into_iter().filter(|entry| !entry.zombie && is_its(entry)).collect()
 }
 
 /// The living members of a group that descend from this process.

@@ -328,6 +328,10 @@ pub struct Exec {
     /// only in one.
     #[schemars(extend("default" = "auto", "x-pilcrow-class" = "policy"))]
     pub sandbox: OneOf<SandboxMode>,
+    /// Memory limit, in MiB, for one command, test run or debugged program (with its
+    /// debugger) and what it starts; 0 sets none. Pilcrow ends one that takes more.
+    #[schemars(extend("default" = 0))]
+    pub max_memory: Integer<0, 1_048_576>,
 }
 
 impl Exec {
@@ -337,6 +341,10 @@ impl Exec {
             deny_threshold: self.deny_threshold.0,
             audit_all: self.audit_all.0,
             sandbox: self.sandbox.0,
+            max_memory: u64::try_from(self.max_memory.0)
+                .ok()
+                .filter(|mebibytes| *mebibytes > 0)
+                .map(|it| it << 20),
         }
     }
 }

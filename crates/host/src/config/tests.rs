@@ -413,6 +413,7 @@ fn the_schema_has_every_key() {
         exec.deny_threshold
         exec.audit_all
         exec.sandbox
+        exec.max_memory
         lsp.idle_stop
         lsp.max_warm
         lsp.max_memory

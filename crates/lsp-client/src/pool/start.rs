@@ -237,6 +237,7 @@ impl ServerPool {
                 created: directories.map(|name| slot.root.join(name)).collect(),
                 unix_sockets: false,
             }),
+            is_command: false,
         };
         let grant = self.policy.grant_spawn(&request, &*self.approver, clock.cancel).await;
         grant.map_err(|denied| ServerError::Denied { server: definition.name.clone(), denied })

@@ -97,12 +97,14 @@ pub struct ExecOptions {
     pub audit_all: bool,
     /// Whether commands run in a sandbox (`exec.sandbox`).
     pub sandbox: SandboxMode,
+    /// Bytes of memory for one command or debugged program (`exec.max_memory`).
+    pub max_memory: Option<u64>,
 }
 
 impl Default for ExecOptions {
     fn default() -> Self {
         let sandbox = SandboxMode::default();
-        Self { enabled: true, deny_threshold: Tier::High, audit_all: false, sandbox }
+        Self { enabled: true, deny_threshold: Tier::High, audit_all: false, sandbox, max_memory: None }
     }
 }
 
@@ -137,6 +139,8 @@ pub struct SpawnRequest {
     pub subject: Option<Subject>,
     /// The files that the program changes, if it runs in a sandbox.
     pub changes: Option<ProgramFiles>,
+    /// Whether `exec.max_memory` applies.
+    pub is_command: bool,
 }
 
 /// Files that a definition's program may change besides caches.
@@ -474,6 +478,7 @@ impl Policy {
             args,
             sandbox: request.changes.as_ref().and_then(|files| self.program_profile(files)),
             variables: self.variable_rules(),
+            max_memory: self.options.exec.max_memory.filter(|_| request.is_command),
         })
     }
 
@@ -588,7 +593,8 @@ impl Policy {
         self.permit_run(by, command, confinement, approver, cancel).await?;
         let is_confined = confinement == Confinement::Sandbox;
         let sandbox = if is_confined { self.sandbox_profile(&[]) } else { None };
-        Ok(SpawnGrant { sandbox, ..self.granted(by, command) })
+        let max_memory = self.options.exec.max_memory;
+        Ok(SpawnGrant { sandbox, max_memory, ..self.granted(by, command) })
     }
 
     /// Refuses to run `what` where the user requires a sandbox and it has none.

@@ -102,7 +102,8 @@ impl Policy {
         };
         let grant = |line: &Line| {
             let sandbox = if sandboxed { self.sandbox_profile(&line.commands) } else { None };
-            SpawnGrant { sandbox, ..self.granted(by, command) }
+            let max_memory = self.options.exec.max_memory;
+            SpawnGrant { sandbox, max_memory, ..self.granted(by, command) }
         };
         let line = judge();
         let line = if line.judged.decision == Decision::Ask {

@@ -31,6 +31,8 @@ pub(super) enum EndReason {
     Exited(ExitStatus),
     TimedOut,
     Stopped,
+    /// It took so many bytes of memory, more than the limit.
+    OverMemory(u64),
 }
 
 impl JobEnd {
@@ -39,6 +41,9 @@ impl JobEnd {
             EndReason::Exited(status) => describe_status(status),
             EndReason::TimedOut => format!("timed out after {:.1} s", after.as_secs_f32()),
             EndReason::Stopped => "stopped".to_owned(),
+            EndReason::OverMemory(used) => {
+                format!("ended: it took {} MiB, more than `exec.max_memory` allows", used >> 20)
+            }
         };
         let left = if self.left_processes {
             "; killed the processes it left running (use background: true)"
@@ -77,7 +82,9 @@ impl Running {
         let (mut status, mut is_open, mut quiet_at) = (None, true, None);
         loop {
             if let (Some(status), false) = (status, is_open) {
-                return JobEnd { reason: EndReason::Exited(status), left_processes: self.process.has_left() };
+                let over_memory = self.process.over_memory().map(EndReason::OverMemory);
+                let reason = over_memory.unwrap_or(EndReason::Exited(status));
+                return JobEnd { reason, left_processes: self.process.has_left() };
             }
             // All branches are cancel safe.
             tokio::select! {

@@ -173,6 +173,7 @@ impl Debug {
                 root: plan.root.clone(),
                 subject: adapter.from_project.then(subject),
                 changes: (confinement == Confinement::Sandbox).then(files),
+                is_command: plan.program.is_some(),
             })
             .await?;
         match &plan.program {
