@@ -4,6 +4,7 @@
 //! never fails with `Err`; it ends with a final message whose stop reason reports the failure.
 
 mod endpoint;
+mod image;
 mod key_source;
 mod local_servers;
 mod message;
@@ -28,6 +29,7 @@ mod surrogates;
 
 pub use endpoint::{Auth, Compat, Effort, Endpoint, ForcedTools, MaxTokensField, Thinking, ThinkingField};
 pub use http::Timeouts;
+pub use image::{ImageInfo, image_tokens};
 pub use key_source::{KeyError, KeyRejection, KeySource, RejectionReason};
 pub use local_servers::local_models;
 pub use message::{

@@ -20,6 +20,9 @@ pub(crate) trait BuiltIn: Send + Sync + 'static {
         &[]
     }
 
+    /// See [`Tool::forget`].
+    fn forget(&self, _result: &str) {}
+
     fn run(&self, args: Value, cx: &ToolCx) -> impl Future<Output = Result<ToolResult, Failure>> + Send;
 }
 
@@ -89,6 +92,10 @@ impl<T: BuiltIn> Tool for Described<T> {
 
     fn effects(&self, args: &Value) -> Effects {
         self.tool.effects(args)
+    }
+
+    fn forget(&self, result: &str) {
+        self.tool.forget(result);
     }
 
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {

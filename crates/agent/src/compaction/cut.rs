@@ -11,10 +11,10 @@ use crate::transcript::estimate;
 ///
 /// Never separates a call from its result. An answer keeps the user message that its turn began with. `None`
 /// when only a summary would be removed.
-pub(crate) fn cut(messages: &[Message], keep: u64) -> Option<usize> {
+pub(crate) fn cut(messages: &[Message], keep: u64, api: &str) -> Option<usize> {
     let mut tokens = 0;
     let reached = messages.iter().rposition(|message| {
-        tokens += estimate(message);
+        tokens += estimate(message, api);
         tokens >= keep
     })?;
     let can = |at: &usize| !matches!(messages[*at], Message::ToolResult(_));
@@ -70,7 +70,7 @@ mod tests {
     fn check(marked: &str, keep: u64) {
         let expected = marked.find('|');
         let shape = marked.replace('|', "");
-        assert_eq!(cut(&conversation(&shape), keep), expected, "{marked} {keep}");
+        assert_eq!(cut(&conversation(&shape), keep, "a"), expected, "{marked} {keep}");
     }
 
     #[test]

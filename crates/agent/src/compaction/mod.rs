@@ -1,8 +1,10 @@
-//! Compaction limits, the cut and the extractive summary.
+//! Compaction: its limits, the cut, stale results and the summary.
 //!
 //! The module is pure.
 
 mod cut;
+pub(crate) mod kept;
+pub(crate) mod stale;
 pub(crate) mod summary;
 
 pub(crate) use cut::cut;
@@ -48,6 +50,16 @@ impl Limits {
     /// Maximum tokens of a context.
     pub(crate) fn threshold(self) -> u64 {
         self.window.saturating_sub(self.reserve)
+    }
+
+    /// Tokens of a long context: a lost cache then replaces stale results.
+    pub(crate) fn long(self) -> u64 {
+        self.threshold() / 2
+    }
+
+    /// Maximum characters of the user's messages that a summary repeats.
+    pub(crate) fn said(self) -> usize {
+        usize::try_from((self.keep * 2).min(self.window / 5)).unwrap_or(usize::MAX)
     }
 
     /// Maximum tokens of a summary.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use llm::Message;
 
+use crate::compaction::kept;
 use crate::store::{is_summary, summary_text};
 
 /// Instructions for the model that summarizes.
@@ -49,6 +50,7 @@ pub(crate) fn question(messages: &[Message], wishes: &str, room: usize, tokens: 
         }
     }
     let earlier = messages.iter().rev().find(|it| is_summary(it)).map(summary_text);
+    let earlier = earlier.as_deref().map(|it| kept::without(it).0);
     let earlier =
         earlier.map(|it| format!("<earlier-summary>\n{it}\n</earlier-summary>\n\n")).unwrap_or_default();
     let wishes =
@@ -91,7 +93,7 @@ fn fit(parts: &mut Vec<String>, room: usize) {
 /// again.
 pub(crate) fn extract_within(messages: &[Message], most: usize) -> String {
     let earlier = messages.iter().rev().find(|it| is_summary(it)).map(summary_text).unwrap_or_default();
-    let mut earlier = sections(&earlier);
+    let mut earlier = sections(kept::without(&earlier).0);
     let mut take = |heading: &str| {
         let at = earlier.iter().position(|(it, _)| *it == heading);
         at.map(|at| earlier.remove(at).1).unwrap_or_default()
@@ -224,7 +226,7 @@ fn one_line(text: &str, limit: usize) -> String {
 }
 
 /// The text, or its beginning and end with the middle omitted.
-fn shortened(text: &str, limit: usize) -> String {
+pub(super) fn shortened(text: &str, limit: usize) -> String {
     let count = text.chars().count();
     if count <= limit {
         return text.to_owned();

@@ -338,7 +338,7 @@ async fn answer(
         added_tools: result.added_tools,
         timestamp: llm::now_ms(),
     });
-    batch.room = Some(room.saturating_sub(estimate(&message)));
+    batch.room = Some(room.saturating_sub(estimate(&message, transcript.api())));
     transcript.note(cx.gate.notes.take())?;
     batch.messages.push(message.clone());
     batch.message_ids.push(cx.add_message(transcript, message).await?);

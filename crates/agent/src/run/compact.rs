@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use llm::{Message, Model, Request, StopReason};
 
-use crate::compaction::{BEGINNING, INSTRUCTIONS, Limits, cut, summary};
+use crate::compaction::kept::Kept;
+use crate::compaction::{BEGINNING, INSTRUCTIONS, Limits, cut, stale, summary};
 use crate::events::Event;
 use crate::run::context::RunCx;
 use crate::run::summarize;
@@ -15,8 +16,10 @@ use crate::transcript::{Transcript, estimate};
 
 /// Compacts before a turn if the context is too large.
 pub(crate) async fn at_threshold(cx: &RunCx, transcript: &mut Transcript) -> Result<(), StoreError> {
+    transcript.set_api(&cx.current().model.info().api);
     let limits = cx.compaction_limits();
-    let is_too_large = || {
+    replace_if_cache_is_lost(cx, transcript, limits)?;
+    let is_too_large = |transcript: &Transcript| {
         let tokens = transcript.tokens();
         // A size reported by a model includes the instructions; they are estimated only when it could matter.
         tokens > limits.threshold()
@@ -24,13 +27,52 @@ pub(crate) async fn at_threshold(cx: &RunCx, transcript: &mut Transcript) -> Res
                 && tokens.saturating_mul(2).saturating_add(2 * BEGINNING) > limits.threshold()
                 && tokens + beginning(cx) > limits.threshold()
     };
-    if limits.automatic && is_too_large() {
+    if limits.automatic && is_too_large(transcript) {
+        // Both replace the cached start of the request; results are the smaller loss.
+        replace_stale(cx, transcript, limits)?;
+        if transcript.tokens() <= limits.long() {
+            return Ok(());
+        }
         compact(cx, transcript, "threshold", "").await?;
     } else if was_cut(cx, transcript) {
         // The setting does not matter here: the model did not receive all of its context.
         compact(cx, transcript, OVERFLOW, "").await?;
     }
     Ok(())
+}
+
+/// Replaces stale results of a long conversation if the cache is lost anyway.
+fn replace_if_cache_is_lost(
+    cx: &RunCx,
+    transcript: &mut Transcript,
+    limits: Limits,
+) -> Result<(), StoreError> {
+    if !limits.automatic || transcript.tokens() <= limits.long() {
+        return Ok(());
+    }
+    let current = cx.current();
+    let info = current.model.info();
+    let model = (info.provider.as_str(), info.id.as_str());
+    let is_lost = transcript.messages().with(|messages| stale::is_cache_lost(messages, model, llm::now_ms()));
+    if is_lost { replace_stale(cx, transcript, limits) } else { Ok(()) }
+}
+
+/// Replaces stale results by one line each; the tools forget that they were shown.
+fn replace_stale(cx: &RunCx, transcript: &mut Transcript, limits: Limits) -> Result<(), StoreError> {
+    let current = transcript.current();
+    let lines = stale::stale_results(&current, limits.keep, transcript.api());
+    tracing::debug!(results = lines.len(), "replaced old results");
+    forget(cx, lines.iter().map(|(at, _)| &current[*at]));
+    if lines.is_empty() { Ok(()) } else { transcript.replace_results(lines) }
+}
+
+/// Notifies the tools of results that the model no longer has.
+fn forget<'a>(cx: &RunCx, messages: impl Iterator<Item = &'a Message>) {
+    let tools = cx.tools();
+    for message in messages.filter(|message| matches!(message, Message::ToolResult(_))) {
+        let text = message.text();
+        tools.registry().tools().for_each(|tool| tool.forget(&text));
+    }
 }
 
 /// Whether the newest answer since a compaction was to an overlong context.
@@ -75,20 +117,25 @@ pub(crate) async fn compact(
     reason: &str,
     wishes: &str,
 ) -> Result<bool, StoreError> {
-    let messages = transcript.messages().to_vec();
+    transcript.set_api(&cx.current().model.info().api);
+    let messages = transcript.current();
     let limits = cx.compaction_limits();
     let keep = match reason {
         // The model counts more tokens than the estimate, so half of the estimate is removed.
-        OVERFLOW => limits.keep.min(messages.iter().map(estimate).sum::<u64>() / 2),
+        OVERFLOW => {
+            limits.keep.min(messages.iter().map(|it| estimate(it, transcript.api())).sum::<u64>() / 2)
+        }
         _ => limits.keep,
     };
-    let Some(at) = cut(&messages, keep) else { return Ok(false) };
+    let Some(at) = cut(&messages, keep, transcript.api()) else { return Ok(false) };
     let tokens = transcript.tokens();
     cx.emit(Event::CompactionStart { reason: reason.to_owned(), tokens }).await;
     let kept = messages.len() - at;
     let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
+    let removed = transcript.messages().with(|messages| messages[..at].to_vec());
+    let kept_part = Kept::of(&removed);
     // No model receives failed responses, such as a refusal of the planner.
-    let removed = llm::transcript::repair(&messages[..at]);
+    let removed = llm::transcript::repair(&removed);
     let text = match by_model(cx, &removed, wishes, limits).await {
         Ok(text) => summary::bounded(&text, most),
         Err(None) => summary::extract_within(&removed, most),
@@ -103,8 +150,9 @@ pub(crate) async fn compact(
             summary::extract_within(&removed, most)
         }
     };
-    let summary = summary_message(&text);
-    let written = transcript.compact(&summary, kept, tokens);
+    let summary = summary_message(&(text + &kept_part.render(limits.said())));
+    forget(cx, removed.iter());
+    let written = transcript.compact(&summary, kept, tokens, &kept_part.details());
     let end = Event::CompactionEnd { summary: Some(summary), kept, error: None };
     let written = written.and_then(|()| transcript.note_usage("compaction", cx.take_spent()));
     cx.events.emit_with(end, Some(transcript.messages().clone()), &cx.cancel).await;

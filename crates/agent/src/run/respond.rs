@@ -62,7 +62,7 @@ async fn request(
     current: &TurnSettings,
 ) -> Result<Request, Box<AssistantMessage>> {
     let messages = if cx.hooks.changes_context() {
-        let messages = transcript.messages().to_vec();
+        let messages = transcript.current();
         let converted = cx.hook(async {
             let messages = cx.hooks.transform_context(messages).await;
             cx.hooks.convert_to_llm(messages).await

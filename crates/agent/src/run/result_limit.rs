@@ -5,7 +5,7 @@
 use llm::{Content, Message};
 
 use crate::run::context::RunCx;
-use crate::transcript::{PICTURE, Transcript};
+use crate::transcript::Transcript;
 
 /// Minimum tokens for the results of one batch, however full the context is.
 const LEAST: u64 = 500;
@@ -33,8 +33,7 @@ pub(crate) fn fitting(
     room: u64,
 ) -> Vec<Content> {
     let quarter = cx.compaction_limits().window / 4;
-    // One picture fits into a small window too.
-    let (content, left) = with_pictures(content, quarter.max(PICTURE).min(room));
+    let (content, left) = with_pictures(content, transcript.api(), quarter, room);
     let most = usize::try_from(quarter.max(LEAST).min(left) * 4).unwrap_or(usize::MAX).max(SMALL);
     let texts = content.iter().map(|block| match block {
         Content::Text { text, .. } => text.len(),
@@ -64,10 +63,16 @@ pub(crate) fn fitting(
 }
 
 /// The content with the pictures that fit, and the remaining tokens.
-fn with_pictures(content: Vec<Content>, most: u64) -> (Vec<Content>, u64) {
-    let mut left = most;
+///
+/// One picture fits into a small window too.
+fn with_pictures(content: Vec<Content>, api: &str, quarter: u64, room: u64) -> (Vec<Content>, u64) {
+    let cost = |block: &Content| match block {
+        Content::Image { data, .. } => llm::image_tokens(api, data),
+        _ => 0,
+    };
+    let mut left = quarter.max(content.iter().map(cost).max().unwrap_or(0)).min(room);
     let fits = |block: Content| match block {
-        Content::Image { .. } => match left.checked_sub(PICTURE) {
+        Content::Image { .. } => match left.checked_sub(cost(&block)) {
             Some(rest) => {
                 left = rest;
                 block

@@ -343,6 +343,11 @@ pub(crate) fn is_summary(message: &Message) -> bool {
     }
 }
 
+/// Whether a message is a summary of the earlier conversation or of another branch.
+pub(crate) fn is_any_summary(message: &Message) -> bool {
+    is_summary(message) || matches!(message, Message::User(_)) && message.text().starts_with(BRANCH.0)
+}
+
 /// The summary in such a message.
 pub fn summary_text(message: &Message) -> String {
     let text = message.text();

@@ -83,11 +83,16 @@ impl SessionFile {
         summary: &str,
         first_kept: Option<&str>,
         tokens_before: u64,
+        details: &Value,
     ) -> Result<String, StoreError> {
         let id = self.new_id();
         let first_kept = first_kept.unwrap_or(&id).to_owned();
-        let fields =
-            json!({ "summary": summary, "firstKeptEntryId": first_kept, "tokensBefore": tokens_before });
+        let fields = json!({
+            "summary": summary,
+            "firstKeptEntryId": first_kept,
+            "tokensBefore": tokens_before,
+            "details": details,
+        });
         self.append_as(&id, "compaction", fields)?;
         Ok(id)
     }
@@ -100,6 +105,11 @@ impl SessionFile {
     /// Removes an entry from the context; no model receives it any more.
     pub(crate) fn append_omission(&mut self, target: &str) -> Result<(), StoreError> {
         self.append_entry("context_edit", json!({ "targetId": target, "replacement": null })).map(drop)
+    }
+
+    /// Replaces an entry in the context from here on.
+    pub(crate) fn append_replacement(&mut self, target: &str, message: &Message) -> Result<(), StoreError> {
+        self.append_entry("context_edit", json!({ "targetId": target, "replacement": message })).map(drop)
     }
 
     /// Records data that no model receives.

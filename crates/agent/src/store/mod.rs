@@ -16,7 +16,7 @@ mod summaries;
 mod tests;
 
 pub use entry::{Entry, EntryBody, Header, summary_text};
-pub(crate) use entry::{is_summary, summary_message};
+pub(crate) use entry::{is_any_summary, is_summary, summary_message};
 pub use file::SessionFile;
 pub use loaded::{ContextItem, LoadedSession, TreeLine, parse};
 pub use sessions::{ImportedSession, NEWEST, NewSession, SessionStore, StoreError, StoredFile};

@@ -390,7 +390,7 @@ async fn a_resumed_session_has_its_summary_and_settings() {
     let mut file = kept.store.reopen(&kept.store.load_locked(&id).unwrap());
     let loaded = kept.store.load(&id).unwrap();
     let third = loaded.entries.iter().rev().find(|it| it.kind == "message").unwrap().id.clone();
-    file.append_compaction("all of it", Some(&third), 9).unwrap();
+    file.append_compaction("all of it", Some(&third), 9, &Value::Null).unwrap();
     drop(file);
     let session = kept.session(&[text("ok")], Some(&id));
     let state = session.state().borrow().clone();
@@ -473,7 +473,7 @@ async fn a_batch_takes_at_most_the_remaining_room() {
         let results: Vec<&Message> =
             outcome.messages.iter().filter(|it| matches!(it, Message::ToolResult(_))).collect();
         assert_eq!(results.len(), 40);
-        let tokens: u64 = results.iter().map(|it| crate::transcript::estimate(it)).sum();
+        let tokens: u64 = results.iter().map(|it| crate::transcript::estimate(it, "script")).sum();
         // The notes that name the files fit into the reserve.
         assert!(tokens < 9_000 + 40 * 60, "{name}: {tokens} tokens");
         let whole = |it: &&&Message| match name {
@@ -544,4 +544,65 @@ async fn the_model_summarizes_an_abandoned_branch() {
     assert_eq!(session.prompt("on").await.final_text, "end");
     assert!(session.close(DEADLINE).await);
     assert_eq!(said(&kept.store.load(&id).unwrap()).len(), 7, "the file says the same");
+}
+
+/// A tool with a long result, which records the results that it should forget.
+struct LongTool(TestTool, Mutex<Vec<String>>);
+
+impl Tool for LongTool {
+    fn definition(&self) -> &llm::ToolDefinition {
+        self.0.definition()
+    }
+    fn effects(&self, args: &Value) -> policy::Effects {
+        self.0.effects(args)
+    }
+    fn forget(&self, result: &str) {
+        self.1.lock().push(result.lines().next().unwrap_or_default().to_owned());
+    }
+    fn execute<'a>(
+        &'a self,
+        args: Value,
+        cx: &'a crate::ToolCx,
+    ) -> futures_util::future::BoxFuture<'a, ToolResult> {
+        self.0.execute(args, cx)
+    }
+}
+
+#[tokio::test]
+async fn another_model_gets_old_results_as_one_line() {
+    let kept = test_store();
+    let long = tool("read", |args, _| {
+        let text = format!("[{}#3F2A]\n{}", args["text"].as_str().unwrap(), "1kq:words\n".repeat(160));
+        Box::pin(async { ToolResult::text(text) })
+    });
+    let tool = Arc::new(LongTool(long, Mutex::default()));
+    let read = |path: &str| calls(&[call(path, "read", json!({ "text": path }))]);
+    let model = |name: &str, script: &[Value]| {
+        let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+        Arc::new(ScriptModel::parse(name, &script).unwrap())
+    };
+    let first = model("first", &[read("a.rs"), read("b.rs"), text("done")]);
+    let second = model("second", &[text("other")]);
+    let compaction =
+        crate::compaction::Limits { window: 2_000, reserve: 500, keep: 400, ..Default::default() };
+    let session = Session::builder(first.clone(), Registry::new([tool.clone() as Arc<dyn Tool>]).unwrap())
+        .store(kept.store.clone())
+        .limits(Limits { compaction, ..Limits::default() })
+        .build();
+    session.prompt("go").await;
+    session.set_model(second.clone());
+    session.prompt("on").await;
+    assert!(session.close(DEADLINE).await);
+    let results = |messages: &[Message]| {
+        let results = messages.iter().filter(|it| matches!(it, Message::ToolResult(_)));
+        results.map(|it| it.text().lines().next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let removed = "[removed to save room: 161 lines of `read` that began with `[a.rs#3F2A]`; \
+                   call it again if you need them]";
+    assert_eq!(results(&first.requests()[2].messages), ["[a.rs#3F2A]", "[b.rs#3F2A]"]);
+    assert_eq!(results(&second.requests()[0].messages), [removed, "[b.rs#3F2A]"]);
+    assert_eq!(*tool.1.lock(), ["[a.rs#3F2A]"]);
+    let loaded = kept.store.load(session.id()).unwrap();
+    assert_eq!(results(&loaded.context()), [removed, "[b.rs#3F2A]"]);
+    assert!(loaded.text().contains("[a.rs#3F2A]\\n1kq:words"), "the file keeps everything");
 }

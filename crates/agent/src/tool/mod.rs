@@ -50,6 +50,11 @@ pub trait Tool: Send + Sync {
         Origin::default()
     }
 
+    /// Forgets a result of any tool, which the model no longer has.
+    ///
+    /// Must not block.
+    fn forget(&self, _result: &str) {}
+
     /// Runs the call with validated arguments.
     ///
     /// A failure is a result with `is_error`, and a panic becomes one. When `cx.cancel` fires, the call

@@ -4,16 +4,13 @@
 
 use llm::{Content, Message};
 
-/// Estimated tokens of a picture.
-pub(crate) const PICTURE: u64 = 1_200;
-
-/// Estimated tokens of a message: a quarter of its characters.
-pub(crate) fn estimate(message: &Message) -> u64 {
+/// Estimated tokens of a message: a quarter of its characters, and its images.
+pub(crate) fn estimate(message: &Message, api: &str) -> u64 {
     let characters = |text: &str| text.chars().count() as u64;
     let block = |content: &Content| match content {
         Content::Text { text, .. } => characters(text),
         Content::Thinking { thinking, .. } => characters(thinking),
-        Content::Image { .. } => PICTURE * 4,
+        Content::Image { data, .. } => llm::image_tokens(api, data) * 4,
         Content::ToolCall(call) => {
             let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
             characters(&call.name) + characters(&arguments)

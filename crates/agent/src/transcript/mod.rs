@@ -4,13 +4,14 @@ mod estimate;
 mod messages;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use llm::{Message, Usage};
+use llm::{Content, Message, Usage};
 use serde_json::Value;
 
-pub(crate) use estimate::{PICTURE, estimate};
+pub(crate) use estimate::estimate;
 pub use messages::Messages;
 
 use crate::store::{ContextItem, SessionFile, StoreError, summary_text};
@@ -18,6 +19,8 @@ use crate::store::{ContextItem, SessionFile, StoreError, summary_text};
 /// The messages of a session with their entries, sizes and file.
 pub(crate) struct Transcript {
     messages: Messages,
+    /// Results that requests have in another form, by index.
+    replaced: BTreeMap<usize, Message>,
     /// The entry of each message.
     ids: Vec<String>,
     /// Estimated tokens of the messages up to and including each.
@@ -26,6 +29,8 @@ pub(crate) struct Transcript {
     ///
     /// Answers from before the last compaction do not count.
     measured: Option<(usize, u64)>,
+    /// The wire protocol of the model, which decides what images cost.
+    api: String,
     /// Number of messages before the last compaction; their sizes are stale.
     old: usize,
     /// Messages added by the current run.
@@ -39,16 +44,29 @@ pub(crate) struct Transcript {
     done_sent: usize,
 }
 
-/// Messages without the reported sizes of the first `old`, for request limits.
-fn without_sizes(messages: &[Message], part: Range<usize>, old: usize) -> Cow<'_, [Message]> {
+/// Messages as requests have them: some results replaced.
+///
+/// The first `old` have no reported sizes, which limit requests.
+fn in_requests<'a>(
+    messages: &'a [Message],
+    part: Range<usize>,
+    old: usize,
+    replaced: &BTreeMap<usize, Message>,
+) -> Cow<'a, [Message]> {
     if part.start >= old {
         return Cow::Borrowed(&messages[part]);
     }
     let count = old.min(part.end) - part.start;
+    let start = part.start;
     let mut messages = messages[part].to_vec();
-    for message in &mut messages[..count] {
-        if let Message::Assistant(answer) = message {
-            answer.usage = Usage::default();
+    for (at, message) in messages[..count].iter_mut().enumerate() {
+        match message {
+            Message::Assistant(answer) => answer.usage = Usage::default(),
+            message => {
+                if let Some(replacement) = replaced.get(&(start + at)) {
+                    message.clone_from(replacement);
+                }
+            }
         }
     }
     Cow::Owned(messages)
@@ -58,9 +76,11 @@ impl Transcript {
     pub fn new(items: Vec<ContextItem>, file: Option<SessionFile>) -> Transcript {
         let mut transcript = Transcript {
             messages: Messages::default(),
+            replaced: BTreeMap::new(),
             ids: Vec::new(),
             sums: Vec::new(),
             measured: None,
+            api: String::new(),
             old: 0,
             new_messages: Vec::new(),
             file,
@@ -83,12 +103,13 @@ impl Transcript {
             messages.push(message);
         }
         self.messages = messages.into();
+        self.replaced.clear();
         (self.sent, self.done, self.done_sent) = (Arc::default(), 0, 0);
     }
 
     fn measure(&mut self, message: &Message, says_its_size: bool) {
         let at = self.sums.len();
-        self.sums.push(self.sums.last().unwrap_or(&0) + estimate(message));
+        self.sums.push(self.sums.last().unwrap_or(&0) + estimate(message, &self.api));
         if let Message::Assistant(answer) = message
             && says_its_size
             && !answer.failed()
@@ -96,6 +117,58 @@ impl Transcript {
         {
             self.measured = Some((at, answer.usage.total_tokens));
         }
+    }
+
+    /// Sets the wire protocol of the model that the next requests go to.
+    pub(crate) fn set_api(&mut self, api: &str) {
+        if self.api != api {
+            api.clone_into(&mut self.api);
+            self.estimate_all();
+        }
+    }
+
+    fn estimate_all(&mut self) {
+        let mut sum = 0;
+        self.sums = self.messages.with(|messages| {
+            let sizes = messages.iter().enumerate().map(|(at, message)| {
+                sum += estimate(self.replaced.get(&at).unwrap_or(message), &self.api);
+                sum
+            });
+            sizes.collect()
+        });
+    }
+
+    /// The messages as the next request has them, before their repair.
+    pub(crate) fn current(&self) -> Vec<Message> {
+        let old = self.old;
+        let count = self.messages.len();
+        self.messages.with(|messages| in_requests(messages, 0..count, old, &self.replaced).into_owned())
+    }
+
+    /// Replaces results by a line each, in requests and in the context of the file.
+    pub(crate) fn replace_results(&mut self, lines: Vec<(usize, String)>) -> Result<(), StoreError> {
+        let tokens = self.sums.last().copied().unwrap_or(0);
+        for (at, line) in lines {
+            let message = self.messages.with(|messages| messages.get(at).cloned());
+            let Some(Message::ToolResult(mut result)) = message else { continue };
+            result.content = vec![Content::text(line)];
+            let message = Message::ToolResult(result);
+            if let Some(file) = &mut self.file {
+                file.append_replacement(&self.ids[at], &message)?;
+            }
+            self.replaced.insert(at, message);
+        }
+        self.estimate_all();
+        let removed = tokens - self.sums.last().copied().unwrap_or(0);
+        // Sizes that older answers reported include what is removed.
+        self.measured = self.measured.map(|(at, size)| (at, size.saturating_sub(removed)));
+        self.old = self.messages.len();
+        (self.sent, self.done, self.done_sent) = (Arc::default(), 0, 0);
+        Ok(())
+    }
+
+    pub(crate) fn api(&self) -> &str {
+        &self.api
     }
 
     /// Estimated tokens of the next request.
@@ -136,10 +209,10 @@ impl Transcript {
             // An answer's calls may still get results, until another answer follows.
             let last = messages.iter().rposition(|it| matches!(it, Message::Assistant(_)));
             let open = last.unwrap_or(messages.len()).max(self.done);
-            let old = self.old;
-            sent.extend(llm::transcript::repair(&without_sizes(messages, self.done..open, old)));
+            let (old, replaced) = (self.old, &self.replaced);
+            sent.extend(llm::transcript::repair(&in_requests(messages, self.done..open, old, replaced)));
             (self.done, self.done_sent) = (open, sent.len());
-            sent.extend(llm::transcript::repair(&without_sizes(messages, open..messages.len(), old)));
+            sent.extend(llm::transcript::repair(&in_requests(messages, open..messages.len(), old, replaced)));
         });
         Arc::clone(&self.sent)
     }
@@ -221,12 +294,18 @@ impl Transcript {
     }
 
     /// Replaces all but the newest `kept` messages by `summary`.
-    pub fn compact(&mut self, summary: &Message, kept: usize, tokens_before: u64) -> Result<(), StoreError> {
+    pub fn compact(
+        &mut self,
+        summary: &Message,
+        kept: usize,
+        tokens_before: u64,
+        details: &Value,
+    ) -> Result<(), StoreError> {
         let cut = self.messages.len() - kept.min(self.messages.len());
         let text = summary_text(summary);
         let id = match &mut self.file {
             Some(file) => {
-                file.append_compaction(&text, self.ids.get(cut).map(String::as_str), tokens_before)?
+                file.append_compaction(&text, self.ids.get(cut).map(String::as_str), tokens_before, details)?
             }
             None => self.new_id(),
         };
@@ -237,7 +316,10 @@ impl Transcript {
                 items.push(ContextItem { entry_id, message: message.clone(), before_compaction: true });
             }
         });
+        let replaced = self.replaced.split_off(&cut);
         self.set(items);
+        self.replaced = replaced.into_iter().map(|(at, message)| (at - cut + 1, message)).collect();
+        self.estimate_all();
         Ok(())
     }
 

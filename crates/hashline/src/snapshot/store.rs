@@ -13,9 +13,9 @@ use text::TextEdit;
 
 use crate::Tag;
 use crate::format::patch::normal_path;
-use crate::snapshot::Snapshot;
 use crate::snapshot::chain::Chain;
 use crate::snapshot::history::{DroppedPath, History, carry_seen, written_lines};
+use crate::snapshot::{SeenLines, Snapshot};
 
 /// Limits of a [`SnapshotStore`].
 ///
@@ -109,6 +109,13 @@ impl SnapshotStore {
         let Some((history, at)) = self.find(path, tag) else { return false };
         history.show(at, lines);
         true
+    }
+
+    /// Marks all lines of all versions as unseen: the model no longer has them.
+    pub fn forget(&mut self, path: &str) {
+        if let Some(history) = self.paths.peek_mut(&normal_path(path)) {
+            history.versions.iter_mut().for_each(|version| version.seen = SeenLines::default());
+        }
     }
 
     /// Marks a line as shown in a refusal.

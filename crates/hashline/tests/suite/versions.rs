@@ -543,3 +543,15 @@ fn the_formatters_result_is_recorded() {
     session.edited(&format!("[f#{}]\nPUT {anchor}:\n+y\n", outcome.tag.unwrap()));
     assert_eq!(session.text("f"), "a\ny\nc\n");
 }
+
+#[test]
+fn forgotten_lines_are_unseen_in_every_version() {
+    let mut session = Session::new(&[("f", &numbered(200))]);
+    let first = session.read("f");
+    let patch = format!("[f#{first}]\nPUT 1:\n+new\n");
+    session.edited(&patch);
+    session.store.forget("f");
+    session.refused_for(&format!("[f#{first}]\nPUT 30..=90:\n+x\n"), Reason::UnseenLines);
+    let second = session.read("f");
+    session.edited(&format!("[f#{second}]\nPUT 30..=90:\n+x\n"));
+}

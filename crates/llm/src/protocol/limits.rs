@@ -1,11 +1,10 @@
 //! Estimate of the tokens that are left for an answer.
 
 use crate::endpoint::Endpoint;
+use crate::image::image_tokens;
 use crate::message::{Content, Message};
 use crate::model::Request;
 
-/// Size of an image in characters.
-const IMAGE: usize = 4800;
 /// Tokens reserved in addition to the estimated input.
 const MARGIN: u64 = 4096;
 /// Room below which the margin shrinks before the answer does.
@@ -15,15 +14,15 @@ const ROOM: u64 = 32_768;
 ///
 /// This is the smaller of the request's and the model's limit, and at most the rest of the window;
 /// `None` if nothing is known.
-pub(super) fn max_output(endpoint: &Endpoint, request: &Request) -> Option<u64> {
+pub(super) fn max_output(api: &str, endpoint: &Endpoint, request: &Request) -> Option<u64> {
     let wanted = [request.max_tokens, endpoint.max_output].into_iter().flatten().min()?;
-    Some(wanted.min(room(endpoint, request)))
+    Some(wanted.min(room(api, endpoint, request)))
 }
 
 /// Tokens left for the answer, at least 1; [`u64::MAX`] if unknown.
-pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
+pub(super) fn room(api: &str, endpoint: &Endpoint, request: &Request) -> u64 {
     let Some(window) = endpoint.context_window else { return u64::MAX };
-    let input = tokens(request);
+    let input = tokens(api, request);
     // A small window has a proportional margin.
     let least = MARGIN.min(window / 8);
     let margin = least.max(input / 100 * 15);
@@ -36,8 +35,9 @@ pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
 
 /// Estimated tokens of a request.
 ///
-/// The estimate is the last answer's count, plus one token for 3.5 characters of the rest.
-pub(super) fn tokens(request: &Request) -> u64 {
+/// The estimate is the last answer's count, plus one token for 3.5 characters of the rest and
+/// the cost of its images.
+pub(super) fn tokens(api: &str, request: &Request) -> u64 {
     let known = request.messages.iter().enumerate().rev().find_map(|(at, message)| match message {
         Message::Assistant(message) if !message.failed() && message.usage.total_tokens > 0 => {
             Some((at, message.usage.total_tokens))
@@ -45,20 +45,26 @@ pub(super) fn tokens(request: &Request) -> u64 {
         _ => None,
     });
     let (after, known) = known.map_or((0, None), |(at, tokens)| (at + 1, Some(tokens)));
-    let mut characters: usize = request.messages[after..].iter().flat_map(Message::content).map(size).sum();
+    let (mut characters, mut images) = (0, 0);
+    for content in request.messages[after..].iter().flat_map(Message::content) {
+        match content {
+            Content::Image { data, .. } => images += image_tokens(api, data),
+            content => characters += size(content),
+        }
+    }
     if known.is_none() {
         characters += request.system.chars().count();
         let tools = request.tools.iter();
         characters += tools.map(|it| it.description.len() + it.parameters.to_string().len()).sum::<usize>();
     }
-    known.unwrap_or(0).saturating_add((characters as u64 * 2).div_ceil(7))
+    known.unwrap_or(0).saturating_add(images).saturating_add((characters as u64 * 2).div_ceil(7))
 }
 
 fn size(content: &Content) -> usize {
     match content {
         Content::Text { text, .. } => text.chars().count(),
         Content::Thinking { thinking, .. } => thinking.chars().count(),
-        Content::Image { .. } => IMAGE,
+        Content::Image { .. } => 0,
         Content::ToolCall(call) => {
             call.name.len() + serde_json::to_string(&call.arguments).map_or(0, |it| it.chars().count())
         }
@@ -77,7 +83,7 @@ mod tests {
             max_tokens: wanted,
             ..Request::default()
         };
-        max_output(&endpoint, &request)
+        max_output("a", &endpoint, &request)
     }
 
     #[test]

@@ -33,6 +33,19 @@ pub(crate) fn render_lines(context: &ToolContext, document: &Document, lines: &[
     render_header_row(context, &path, Tag::long(&document.text)) + rows
 }
 
+/// Marks the files under whose headers a result showed lines as not shown.
+pub(crate) fn forget(context: &ToolContext, result: &str) {
+    context.with_snapshots(|store| headers(result).for_each(|path| store.forget(path)));
+}
+
+/// The paths of the headers in a result.
+fn headers(result: &str) -> impl Iterator<Item = &str> {
+    result.lines().filter_map(|line| {
+        let header = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
+        header.or_else(|| line.strip_prefix('¶'))?.rsplit_once('#').map(|(path, _)| path)
+    })
+}
+
 /// Renders the header alone, for a file whose whole text the model wrote.
 pub(crate) fn render_header(context: &ToolContext, document: &Document) -> String {
     let path = context.display_path(&document.path);
@@ -174,6 +187,12 @@ fn ranges(lines: &[usize]) -> Vec<RangeInclusive<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_have_the_paths_of_all_dialects() {
+        let result = "[src/a b.rs#3F2A]\n1kq:x[1]\n[c#d.rs#3F2A]\n¶e.rs#3f2a\n1:[y]\n# z\n";
+        assert_eq!(headers(result).collect::<Vec<_>>(), ["src/a b.rs", "c#d.rs", "e.rs"]);
+    }
 
     #[test]
     fn adjacent_lines_are_one_range() {

@@ -58,6 +58,11 @@ impl Read {
 }
 
 impl BuiltIn for Read {
+    /// Whichever tool showed the lines, an edit of them has to prove them again.
+    fn forget(&self, result: &str) {
+        display::forget(&self.context, result);
+    }
+
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         let context = &*self.context;

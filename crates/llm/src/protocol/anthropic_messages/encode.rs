@@ -33,12 +33,12 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     check_tools(endpoint, request)?;
     let transcript = transcript::repair(&request.messages);
     let cache = cache_control(endpoint, request);
-    let mut max_tokens = limits::max_output(endpoint, request).unwrap_or(MAX_TOKENS);
+    let mut max_tokens = limits::max_output(API, endpoint, request).unwrap_or(MAX_TOKENS);
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(endpoint.model));
     let thinking = Asked::new(endpoint, API, request, &transcript);
     if let Some(thinking) = &thinking {
-        max_tokens = thinking.max_tokens(endpoint, max_tokens, limits::room(endpoint, request));
+        max_tokens = thinking.max_tokens(endpoint, max_tokens, limits::room(API, endpoint, request));
         body.extend(thinking.fields(max_tokens));
     }
     body.insert("max_tokens".to_owned(), json!(max_tokens));

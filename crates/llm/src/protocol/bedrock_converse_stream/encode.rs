@@ -75,12 +75,12 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.insert("system".to_owned(), system.collect());
     }
     let mut config = Map::new();
-    let mut max_tokens = limits::max_output(endpoint, request);
+    let mut max_tokens = limits::max_output(API, endpoint, request);
     let mut additional = Map::new();
     let mut thinks = false;
     let thinking = match family {
         Family::Claude => Asked::new(endpoint, API, request, &transcript).map(|asked| {
-            let room = limits::room(endpoint, request);
+            let room = limits::room(API, endpoint, request);
             let least = asked.max_tokens(endpoint, max_tokens.unwrap_or(0), room);
             max_tokens = (least > 0).then_some(least);
             thinks = asked.level != ThinkingLevel::Off;

@@ -73,7 +73,7 @@ pub(in crate::protocol) fn body(
         }
     }
     let mut config = Map::new();
-    if let Some(limit) = limits::max_output(endpoint, request) {
+    if let Some(limit) = limits::max_output(place.api, endpoint, request) {
         config.insert("maxOutputTokens".to_owned(), json!(limit));
     }
     if let Some(temperature) = request.temperature {

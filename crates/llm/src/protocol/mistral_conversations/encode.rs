@@ -33,7 +33,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     body.insert("model".to_owned(), json!(endpoint.model));
     body.insert("messages".to_owned(), Value::Array(messages(endpoint, request)));
     body.insert("stream".to_owned(), json!(true));
-    if let Some(limit) = limits::max_output(endpoint, request) {
+    if let Some(limit) = limits::max_output(API, endpoint, request) {
         body.insert("max_tokens".to_owned(), json!(limit));
     }
     if let Some(temperature) = request.temperature {

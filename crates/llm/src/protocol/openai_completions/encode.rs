@@ -44,7 +44,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     if endpoint.compat.usage_in_streaming {
         body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
     }
-    if let Some(limit) = limits::max_output(endpoint, request) {
+    if let Some(limit) = limits::max_output(API, endpoint, request) {
         let field = match endpoint.compat.max_tokens_field {
             MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
             MaxTokensField::MaxTokens => "max_tokens",

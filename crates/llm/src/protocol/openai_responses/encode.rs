@@ -54,7 +54,7 @@ pub(in crate::protocol) fn body(
         };
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
-    if let Some(limit) = limits::max_output(endpoint, request) {
+    if let Some(limit) = limits::max_output(api, endpoint, request) {
         body.insert("max_output_tokens".to_owned(), json!(limit.max(LEAST_OUTPUT)));
     }
     if let Some(temperature) = request.temperature {

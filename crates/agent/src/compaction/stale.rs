@@ -1,0 +1,115 @@
+//! Old tool results that one line replaces in later requests.
+//!
+//! The module is pure.
+
+use std::time::Duration;
+
+use llm::{Content, Message};
+
+use crate::transcript::estimate;
+
+/// Time after which a provider has dropped the cached start of a request.
+const CACHE_LIFETIME: Duration = Duration::from_secs(5 * 60);
+/// Smallest result that is replaced, in tokens.
+const SMALL: u64 = 100;
+/// Characters of a result's first line in the line that replaces it.
+const FIRST_LINE: usize = 100;
+const START: &str = "[removed to save room: ";
+
+/// Whether the next request cannot use a provider's cache of the last one.
+///
+/// The model changed, or the last answer is older than the cache's lifetime.
+pub(crate) fn is_cache_lost(messages: &[Message], model: (&str, &str), now_ms: u64) -> bool {
+    let last = messages.iter().rev().find_map(|message| match message {
+        Message::Assistant(answer) if !answer.failed() => Some(answer),
+        _ => None,
+    });
+    last.is_some_and(|last| {
+        let age = Duration::from_millis(now_ms.saturating_sub(last.timestamp));
+        (last.provider.as_str(), last.model.as_str()) != model || age > CACHE_LIFETIME
+    })
+}
+
+/// The results older than the newest `keep` tokens, with their replacements.
+pub(crate) fn stale_results(messages: &[Message], keep: u64, api: &str) -> Vec<(usize, String)> {
+    let mut tokens = 0;
+    let mut stale = Vec::new();
+    for (at, message) in messages.iter().enumerate().rev() {
+        let size = estimate(message, api);
+        if let Message::ToolResult(result) = message
+            && tokens >= keep
+            && size >= SMALL
+            && !message.text().starts_with(START)
+        {
+            stale.push((at, replacement(&result.tool_name, message)));
+        }
+        tokens += size;
+    }
+    stale
+}
+
+/// The line that replaces a result.
+///
+/// It has the size, the tool and the first line, which has the path and the tag of a read.
+fn replacement(tool: &str, result: &Message) -> String {
+    let text = result.text();
+    let images = result.content().iter().filter(|block| matches!(block, Content::Image { .. })).count();
+    let size = match (text.lines().count(), images) {
+        (lines, 0) => format!("{lines} lines of `{tool}`"),
+        (lines, images) => format!("{lines} lines and {images} images of `{tool}`"),
+    };
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let first: String = first.chars().take(FIRST_LINE).collect();
+    format!("{START}{size} that began with `{first}`; call it again if you need them]")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use llm::{AssistantMessage, ToolResultMessage};
+
+    use super::*;
+
+    fn result(text: &str) -> Message {
+        Message::ToolResult(ToolResultMessage {
+            tool_call_id: "i".to_owned(),
+            tool_name: "read".to_owned(),
+            content: vec![Content::text(text)],
+            details: serde_json::Value::Null,
+            is_error: false,
+            added_tools: Vec::new(),
+            timestamp: 0,
+        })
+    }
+
+    #[test]
+    fn old_large_results_become_one_line() {
+        let long = format!("[src/a.rs#3F2A]\n{}", "1kq:let x = 1;\n".repeat(40));
+        let mut messages = vec![Message::user("go"), result(&long), result("small"), result(&long)];
+        let size = estimate(&messages[1], "a");
+        let stale = stale_results(&messages, size, "a");
+        expect![[r#"
+            [
+                (
+                    1,
+                    "[removed to save room: 41 lines of `read` that began with `[src/a.rs#3F2A]`; call it again if you need them]",
+                ),
+            ]
+        "#]]
+        .assert_debug_eq(&stale);
+        assert_eq!(stale_results(&messages, 10 * size, "a"), []);
+        let removed = format!("{}{}", stale[0].1, "x".repeat(400));
+        messages[1] = result(&removed);
+        assert_eq!(stale_results(&messages, size, "a"), []);
+    }
+
+    #[test]
+    fn a_pause_or_another_model_loses_the_cache() {
+        let answer = AssistantMessage { timestamp: 1_000, ..AssistantMessage::empty("a", "p", "m") };
+        let messages = [Message::Assistant(answer), Message::user("on")];
+        assert!(!is_cache_lost(&messages, ("p", "m"), 301_000));
+        assert!(is_cache_lost(&messages, ("p", "m"), 301_001));
+        assert!(is_cache_lost(&messages, ("p", "n"), 1_000));
+        assert!(!is_cache_lost(&messages[1..], ("p", "m"), 301_001));
+    }
+}
