@@ -14,6 +14,10 @@ const BEFORE: &str = "def greet(): ...\ngreet()\nnope\n";
 const AFTER: &str = "def welcome(): ...\nwelcome()  # edited\nnope\n";
 const DONE: &str = "All of it is done.";
 const WRONG: &str = "an unused name";
+/// An image of one pixel, and the same in base64.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x00\x00\x00\x00:~\x9bU\x00\x00\x00\nIDATx\x9cc`\x00\x00\x00\x02\x00\x01H\xaf\xa4q\x00\x00\x00\x00IEND\xaeB`\x82";
+const PNG_BASE64: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
 
 /// The model's next message, by the number of requests so far.
 fn mind(protocol: &'static str) -> impl FnMut(&Received) -> Reply + Send + 'static {
@@ -50,16 +54,26 @@ fn header(body: &Value) -> String {
 
 /// A server of this protocol, and a sandbox whose user has it as a custom provider.
 fn work(protocol: &'static str, sandbox: &mut Sandbox) -> (tokio::runtime::Runtime, ModelServer) {
+    work_with(mind(protocol), protocol, false, sandbox)
+}
+
+fn work_with(
+    mind: impl FnMut(&Received) -> Reply + Send + 'static,
+    protocol: &str,
+    images: bool,
+    sandbox: &mut Sandbox,
+) -> (tokio::runtime::Runtime, ModelServer) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .expect("a runtime");
-    let server = runtime.block_on(ModelServer::answering(mind(protocol))).expect("the model server");
+    let server = runtime.block_on(ModelServer::answering(mind)).expect("the model server");
     let directory = sandbox.home().join("config");
     std::fs::create_dir_all(&directory).expect("the configuration's folder");
     let models = format!(
-        "[providers.mine]\nprotocol = \"{protocol}\"\nbase_url = \"{}\"\napi_key_env = [\"MINE_KEY\"]\ndefault = \"tiny\"\n",
+        "[providers.mine]\nprotocol = \"{protocol}\"\nbase_url = \"{}\"\napi_key_env = [\"MINE_KEY\"]\ndefault = \"tiny\"\n\
+         [providers.mine.models.tiny]\nimages = {images}\n",
         server.base_url()
     );
     std::fs::write(directory.join("models.toml"), models).expect("the catalogue");
@@ -109,6 +123,30 @@ fn range(line: u32, start: u32, end: u32) -> Value {
 
 fn protocols() -> impl Iterator<Item = &'static str> {
     PROTOCOLS.into_iter().filter(|name| *name != "pilcrow-proxy")
+}
+
+#[test]
+fn each_protocol_sends_images_to_models_that_accept_them() {
+    for (protocol, images) in protocols().flat_map(|protocol| [(protocol, true), (protocol, false)]) {
+        let mut sandbox = Sandbox::with(&[]);
+        sandbox.write("shot.png", PNG);
+        let mut is_first = true;
+        let mind = move |_: &Received| match std::mem::replace(&mut is_first, false) {
+            true => {
+                let call = ModelOutput::call("c1", "read", json!({"path": "shot.png"}));
+                protocols::reply(protocol, &[call])
+            }
+            false => protocols::reply(protocol, &[ModelOutput::text(DONE)]),
+        };
+        let (_runtime, server) = work_with(mind, protocol, images, &mut sandbox);
+        sandbox.run(&["run", "look at @shot.png.", "--yes"]).expect(0);
+        let bodies: Vec<String> = server.received().iter().map(|it| it.body.to_string()).collect();
+        let sent: Vec<usize> = bodies.iter().map(|body| body.matches(PNG_BASE64).count()).collect();
+        assert_eq!(sent, if images { [1, 2] } else { [0, 0] }, "{protocol}: {bodies:?}");
+        let line = "shot.png: image/png, 1 × 1 pixels, 67 bytes";
+        let line = if images { line.to_owned() } else { format!("{line} (the model accepts no images)") };
+        assert!(bodies[1].contains(&line), "{protocol}: {}", bodies[1]);
+    }
 }
 
 #[test]

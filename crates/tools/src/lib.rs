@@ -28,7 +28,7 @@ pub use context::{
     Failure, Grammars, SavedSnapshots, ServerStart, Show, ToolContext, ToolSettings, Trees, action_name,
     cancellation,
 };
-pub use files::revert;
+pub use files::{images_in_prompt, revert};
 pub use verify::{Pending, Verify, VerifyPolicy};
 
 pub(crate) use context::{CommitRefusal, display, notes, unsaved};

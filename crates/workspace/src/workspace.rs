@@ -246,6 +246,14 @@ impl Workspace {
         Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk, blocked: None })
     }
 
+    /// The bytes of the file at a canonical path on the disk. Blocks.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn bytes(&self, path: &AbsPath) -> Result<Vec<u8>, ReadError> {
+        Ok(disk::read(path)?.0)
+    }
+
     /// Entries of a directory, sorted by name. Blocks.
     ///
     /// # Errors

@@ -237,7 +237,8 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
         cx.tools(),
         events,
         open.clone(),
-    );
+    )
+    .with_images(cx.current().model.info().images);
     let started = Instant::now();
     let for_tool = args.clone();
     // The call has its own task, so that a tool that blocks its thread delays neither the others nor

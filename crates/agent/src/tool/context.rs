@@ -33,6 +33,7 @@ pub struct ToolCx {
     gate: Arc<Gate>,
     tools: Arc<Toolset>,
     updates: Updates,
+    accepts_images: bool,
 }
 
 enum Updates {
@@ -73,6 +74,7 @@ impl ToolCx {
             )),
             tools: standalone.tools,
             updates: Updates::Call(standalone.on_update),
+            accepts_images: false,
         }
     }
 
@@ -87,7 +89,26 @@ impl ToolCx {
     ) -> ToolCx {
         let updates = Updates::Events { events, open };
         let (run, starter) = (run.clone(), run.clone());
-        ToolCx { call_id: call_id.to_owned(), run, starter, cancel, gate, tools, updates }
+        ToolCx {
+            call_id: call_id.to_owned(),
+            run,
+            starter,
+            cancel,
+            gate,
+            tools,
+            updates,
+            accepts_images: false,
+        }
+    }
+
+    /// Sets whether the model that reads the result accepts images.
+    pub(crate) fn with_images(self, accepts_images: bool) -> ToolCx {
+        ToolCx { accepts_images, ..self }
+    }
+
+    /// Whether the model that reads the result accepts images.
+    pub fn accepts_images(&self) -> bool {
+        self.accepts_images
     }
 
     /// Requests the permit to commit this plan.

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use agent::store::{LoadedSession, SessionStore, StoreError};
 use agent::{Event, EventSink, Registry, ReplayModel, RunOutcome, Session, TerminationReason, deadlines};
+use llm::{Content, Message, UserMessage};
 use paths::AbsPath;
 use policy::Policy;
 use serde_json::{Map, Value};
@@ -125,6 +126,8 @@ pub struct HostedSession {
     session: Session,
     scope: RequestScope,
     prompts: Vec<String>,
+    /// The images of the first prompt.
+    images: Vec<Content>,
     notes: Vec<String>,
     unsaved: UnsavedFiles,
     cancel: CancellationToken,
@@ -146,12 +149,14 @@ impl HostedSession {
     pub async fn run(&mut self, stop: Stop<'_>) -> RunOutcome {
         let forwarder = StatusForwarder::start(&self.session, &self.scope.context);
         let mut prompts = std::mem::take(&mut self.prompts).into_iter();
-        let mut outcome = self.prompt(prompts.next().unwrap_or_default(), stop).await;
+        let mut content = vec![Content::text(prompts.next().unwrap_or_default())];
+        content.append(&mut self.images);
+        let mut outcome = self.prompt(content, stop).await;
         for prompt in prompts {
             if outcome.reason != TerminationReason::NoToolCalls {
                 break;
             }
-            outcome = self.prompt(prompt, stop).await;
+            outcome = self.prompt(vec![Content::text(prompt)], stop).await;
         }
         forwarder.stop().await;
         if was_stopped(outcome.reason) {
@@ -163,9 +168,10 @@ impl HostedSession {
     /// Runs one prompt.
     ///
     /// A session whose surface is gone ends as disconnected.
-    async fn prompt(&self, prompt: String, stop: Stop<'_>) -> RunOutcome {
+    async fn prompt(&self, content: Vec<Content>, stop: Stop<'_>) -> RunOutcome {
         let stopped = CancellationToken::new();
-        let run = self.session.prompt_messages(vec![llm::Message::user(prompt)], stopped.clone());
+        let message = Message::User(UserMessage { content, timestamp: llm::now_ms() });
+        let run = self.session.prompt_messages(vec![message], stopped.clone());
         let mut run = std::pin::pin!(run);
         tokio::select! {
             outcome = &mut run => return outcome,
@@ -234,7 +240,7 @@ pub(crate) async fn open(
         None
     };
     let (parts, given) = (scope.clone(), Arc::clone(&request));
-    let Assembly { loaded, chosen, prompts, registry, policy, notes } =
+    let Assembly { loaded, chosen, prompts, images, registry, policy, notes } =
         blocking(move || assemble(&parts, &given, loaded, found)).await?;
     let Loaded { store, resumed, profile, source, .. } = loaded;
     let config = source.config();
@@ -272,7 +278,7 @@ pub(crate) async fn open(
     }
     let unsaved = UnsavedFiles::watch(&scope.project.workspace);
     let cancel = stop.cancel.clone();
-    Ok(HostedSession { session, scope: scope.clone(), prompts, notes, unsaved, cancel })
+    Ok(HostedSession { session, scope: scope.clone(), prompts, images, notes, unsaved, cancel })
 }
 
 /// The contents of the files for a request.
@@ -317,6 +323,7 @@ struct Assembly {
     loaded: Loaded,
     chosen: Chosen,
     prompts: Vec<String>,
+    images: Vec<Content>,
     registry: Registry,
     policy: Policy,
     notes: Vec<String>,
@@ -341,6 +348,7 @@ fn assemble(
         found: found.as_deref(),
         files: &loaded.files,
     };
+    let mut images = Vec::new();
     let (chosen, prompts) = match &request.input {
         Input::ToolCall { tool, arguments, as_of, text } => {
             let mut arguments = arguments.clone();
@@ -358,6 +366,12 @@ fn assemble(
                 Some(prompts) => prompts,
                 None => {
                     let text = source.expand(text).map_err(RequestError::invalid)?;
+                    if let Some(directory) = AbsPath::new(selector.directory)
+                        && chosen.model.info().images
+                    {
+                        images = tools::images_in_prompt(&scope.context, &directory, &text)
+                            .map_err(|failure| RequestError::invalid(anyhow::anyhow!(failure.message)))?;
+                    }
                     let is_planner = chosen.model.info().api == "planner";
                     if let Some(wait) = request.edit_wait.filter(|_| is_planner) {
                         scope.context.set_settings(scope.context.settings().one_shot(wait));
@@ -382,7 +396,7 @@ fn assemble(
     notes.iter().for_each(|note| source.note(note.clone()));
     let registry = source.registry()?;
     let policy = scope.policy.allowing_reads(&source.readable());
-    Ok(Assembly { loaded, chosen, prompts, registry, policy, notes })
+    Ok(Assembly { loaded, chosen, prompts, images, registry, policy, notes })
 }
 
 /// Chooses the models that the request names, else those of the session.

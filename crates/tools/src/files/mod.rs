@@ -3,6 +3,7 @@
 pub(crate) mod change;
 mod checkpoint;
 mod edit;
+mod image;
 pub(crate) mod outline;
 mod read;
 mod undo;
@@ -10,6 +11,7 @@ mod write;
 
 pub(crate) use checkpoint::Checkpoint;
 pub(crate) use edit::Edit;
+pub use image::images_in_prompt;
 pub(crate) use read::Read;
 pub(crate) use undo::UndoTool;
 pub use undo::revert;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use text::LineIndex;
 use workspace::{Document, EntryKind, Owner, PathError, ReadError};
 
+use super::image::Image;
 use super::outline;
 use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::search::target;
@@ -80,6 +81,10 @@ impl BuiltIn for Read {
         }
         let document = match context.workspace.document(&path) {
             Err(ReadError::NotAFile { .. }) => return listing(context, &path),
+            Err(error @ ReadError::NotUtf8 { .. }) => {
+                let image = Image::open(context, &path).ok_or(error)?;
+                return image.result(cx.accepts_images());
+            }
             document => document?,
         };
         context.start_servers(&path, ServerStart::Read);
