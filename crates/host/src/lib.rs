@@ -8,6 +8,7 @@ mod announce;
 pub mod config;
 pub mod debug_sessions;
 pub mod doctor;
+pub mod edit_batch;
 pub mod escaping;
 mod frontend;
 pub mod models;

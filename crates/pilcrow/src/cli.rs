@@ -7,7 +7,6 @@ use clap::{Args, Parser, Subcommand};
 use host::config::Time;
 use serde_json::Value;
 
-use crate::commands::serve::parse_duration;
 use crate::render::Format;
 
 /// A coding agent that lives in the editor.
@@ -27,15 +26,22 @@ pub struct Project {
     pub dir: Option<PathBuf>,
 }
 
-/// Permission and output of commands that change files.
+/// Project and output of a command.
 #[derive(Debug, Args, Clone)]
+pub struct Target {
+    #[command(flatten)]
+    pub project: Project,
+    /// Print JSON, one value per line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Permission of commands that change files.
+#[derive(Debug, Args, Clone, Copy)]
 pub struct Consent {
     /// Answer every question with yes and trust the project; denials stay in force
     #[arg(long)]
     pub yes: bool,
-    /// Print JSON, one value per line
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Selection of the process that executes a command.
@@ -47,12 +53,21 @@ pub struct ExecutionArgs {
     pub standalone: bool,
 }
 
+/// Project, output and process of a command that calls tools.
+#[derive(Debug, Args, Clone)]
+pub struct CallArgs {
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
+}
+
 /// Wait of a command that edits and then ends.
 #[derive(Debug, Args, Clone, Copy)]
 pub struct WaitArgs {
     /// Time that an edit without a model waits for its diagnostics; a new error is exit
     /// status 1
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::<300>)]
     wait: Duration,
 }
 
@@ -78,9 +93,7 @@ pub struct ModelArgs {
 #[derive(Debug, Args, Clone)]
 pub struct LspArgs {
     #[command(flatten)]
-    pub project: Project,
-    #[command(flatten)]
-    pub execution: ExecutionArgs,
+    pub args: CallArgs,
     #[command(flatten)]
     pub consent: Consent,
     /// Form of the result
@@ -190,9 +203,7 @@ pub enum Command {
         /// The request [default: read from standard input, unless that is a terminal]
         prompt: Option<String>,
         #[command(flatten)]
-        project: Project,
-        #[command(flatten)]
-        execution: ExecutionArgs,
+        args: CallArgs,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
@@ -221,9 +232,7 @@ pub enum Command {
         #[command(flatten)]
         wait: WaitArgs,
         #[command(flatten)]
-        project: Project,
-        #[command(flatten)]
-        execution: ExecutionArgs,
+        args: CallArgs,
         #[command(flatten)]
         consent: Consent,
     },
@@ -235,10 +244,7 @@ pub enum Command {
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
-        project: Project,
-        /// Print the list as JSON
-        #[arg(long)]
-        json: bool,
+        target: Target,
     },
     /// Show a file with the tag and line numbers that `edit` needs
     Read {
@@ -251,12 +257,7 @@ pub enum Command {
         #[arg(long)]
         limit: Option<u64>,
         #[command(flatten)]
-        project: Project,
-        #[command(flatten)]
-        execution: ExecutionArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        args: CallArgs,
     },
     /// Apply a hashline patch from standard input
     Edit {
@@ -264,12 +265,7 @@ pub enum Command {
         #[arg(long)]
         batch: bool,
         #[command(flatten)]
-        project: Project,
-        #[command(flatten)]
-        execution: ExecutionArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        args: CallArgs,
     },
     /// Undo the changes of the last run
     Undo {
@@ -280,22 +276,12 @@ pub enum Command {
         #[arg(long)]
         list: bool,
         #[command(flatten)]
-        project: Project,
-        #[command(flatten)]
-        execution: ExecutionArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        args: CallArgs,
     },
     /// Redo what the last undo reverted
     Redo {
         #[command(flatten)]
-        project: Project,
-        #[command(flatten)]
-        execution: ExecutionArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        args: CallArgs,
     },
     /// Trust a project, so that its language servers may run
     Trust {
@@ -323,50 +309,35 @@ pub enum Command {
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
         #[command(flatten)]
-        project: Project,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        target: Target,
     },
     /// List, show and manage sessions
     Sessions {
         #[command(subcommand)]
         command: Sessions,
         #[command(flatten)]
-        project: Project,
-        /// Print JSON
-        #[arg(long, global = true)]
-        json: bool,
+        target: Target,
     },
     /// List, check and install language servers and debuggers
     Adapters {
         #[command(subcommand)]
         command: Adapters,
         #[command(flatten)]
-        project: Project,
-        /// Print JSON
-        #[arg(long, global = true)]
-        json: bool,
+        target: Target,
     },
     /// List models and their providers
     Models {
         #[command(subcommand)]
         command: Models,
         #[command(flatten)]
-        project: Project,
-        /// Print JSON
-        #[arg(long, global = true)]
-        json: bool,
+        target: Target,
     },
     /// Manage API keys in the system's keyring
     Auth {
         #[command(subcommand)]
         command: Auth,
         #[command(flatten)]
-        project: Project,
-        /// Print JSON
-        #[arg(long, global = true)]
-        json: bool,
+        target: Target,
     },
     /// Serve model requests over HTTP for clients without API keys
     ///
@@ -383,18 +354,15 @@ pub enum Command {
     /// `rename`, `refs` and other commands of this project then need no start of a server.
     Serve {
         /// Stop after this time without a command, such as 30m
-        #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
-        idle: std::time::Duration,
+        #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration::<MAX_IDLE>)]
+        idle: Duration,
         #[command(flatten)]
         project: Project,
     },
     /// Check which programs are installed and how to install the others
     Doctor {
         #[command(flatten)]
-        project: Project,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        target: Target,
     },
     /// Show the newest log lines
     Logs {
@@ -410,10 +378,7 @@ pub enum Command {
         #[command(subcommand)]
         command: Config,
         #[command(flatten)]
-        project: Project,
-        /// Print JSON
-        #[arg(long, global = true)]
-        json: bool,
+        target: Target,
     },
     /// Stop Pilcrow's child processes after it crashed
     #[command(name = "__guard", hide = true)]
@@ -472,9 +437,8 @@ pub enum Sessions {
         prompt: Option<String>,
         #[command(flatten)]
         execution: ExecutionArgs,
-        /// Answer every question with yes and trust the project; denials stay in force
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        consent: Consent,
         #[command(flatten)]
         model: ModelArgs,
     },
@@ -532,20 +496,24 @@ pub enum Adapters {
     /// Check which adapters can start and how to install the others
     Doctor,
     /// Install servers and debuggers; shows the commands and asks first
-    Install {
-        /// Names, as in `adapters list`
-        #[arg(required = true)]
-        names: Vec<String>,
-        /// Also run the system's package manager, if an adapter needs it
-        #[arg(long)]
-        system: bool,
-        /// Install current versions instead of those locked by an earlier installation
-        #[arg(long)]
-        update: bool,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
+    Install(InstallArgs),
+}
+
+/// Arguments of `pilcrow adapters install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// Names, as in `adapters list`
+    #[arg(required = true)]
+    pub names: Vec<String>,
+    /// Also run the system's package manager, if an adapter needs it
+    #[arg(long)]
+    pub system: bool,
+    /// Install current versions instead of those locked by an earlier installation
+    #[arg(long)]
+    pub update: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// `pilcrow auth …`
@@ -615,7 +583,10 @@ pub enum ExportFormat {
     Jsonl,
 }
 
+/// Maximum of `serve --idle` in seconds: a year.
+const MAX_IDLE: u64 = 365 * 24 * 60 * 60;
+
 /// Parses a time such as `10s`, as settings have it.
-fn duration(text: &str) -> Result<Duration, serde_json::Error> {
-    serde_json::from_value::<Time<300>>(Value::from(text)).map(|time| time.0)
+fn duration<const MAX: u64>(text: &str) -> Result<Duration, serde_json::Error> {
+    serde_json::from_value::<Time<MAX>>(Value::from(text)).map(|time| time.0)
 }

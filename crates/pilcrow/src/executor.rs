@@ -49,13 +49,10 @@ impl Executor {
     ///
     /// # Errors
     /// When that process does not answer, or the project does not open.
-    pub async fn find(
-        project: &cli::Project,
-        args: &cli::ExecutionArgs,
-        access: Access,
-    ) -> anyhow::Result<Self> {
+    async fn find(args: &cli::CallArgs, access: Access) -> anyhow::Result<Self> {
+        let cli::CallArgs { target: cli::Target { project, .. }, execution } = args;
         let homes = Homes::from_env()?;
-        if !args.standalone {
+        if !execution.standalone {
             let (root, id) = Workspace::identify(&open::root(project.dir.as_deref())?)?;
             let hello = Hello::new(access.yes, terminal::is_interactive(), access.keep);
             if let Some(client) = rpc_server::find(&homes, &id, &hello, &terminal::approver()).await? {
@@ -68,9 +65,25 @@ impl Executor {
         }
         let project = open::open(project, access)?;
         stop::watch_commits(project.workspace.subscribe());
-        project.workspace.set_peers(Arc::new(IpcPeers::new(&homes, args.standalone)));
+        project.workspace.set_peers(Arc::new(IpcPeers::new(&homes, execution.standalone)));
         let place = ExecutionPlace::Local(Box::new(project.scope()));
         Ok(Self { homes, place, shows_progress: false })
+    }
+
+    /// Does `work` with an executor, and closes it.
+    ///
+    /// # Errors
+    /// Like [`Self::find`], and those of `work`.
+    pub async fn with<T>(
+        args: &cli::CallArgs,
+        access: Access,
+        work: impl AsyncFnOnce(&mut Self, &CancellationToken) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let cancel = stop::on_signal()?;
+        let mut executor = Self::find(args, access).await?;
+        let done = work(&mut executor, &cancel).await;
+        executor.close(&cancel).await;
+        done
     }
 
     /// Calls one tool.
@@ -163,7 +176,7 @@ impl Executor {
     /// Closes the project, if it is open in this process.
     ///
     /// A debug session that the user joined continues until the user leaves it or presses Ctrl-C again.
-    pub async fn close(self, cancel: &CancellationToken) {
+    async fn close(self, cancel: &CancellationToken) {
         let scope = match self.place {
             ExecutionPlace::Local(scope) => scope,
             ExecutionPlace::Remote(client, _) => return client.close().await,

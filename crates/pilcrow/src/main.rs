@@ -19,11 +19,14 @@ use std::sync::Arc;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use commands::{
+    adapters, auth, config, dap, doctor, edit, logs, lsp, models, proxy, run, serve, sessions, tool, tools,
+    trust, undo,
+};
+use host::Outcome;
 use host::config::Config;
-use host::{BranchRequest, Outcome};
 use lsp_server::ClientLog;
 use paths::Homes;
-use render::Format;
 use rpc_server::IpcAnnouncer;
 
 fn main() -> ExitCode {
@@ -47,8 +50,7 @@ fn status(command: Command) -> u8 {
             process::guard_main();
             Ok(Outcome::Done)
         }
-        Command::Lsp { agent, .. } => block_on(serve_editor(agent)),
-        command => perform(command),
+        command => block_on(perform(command)),
     };
     let exit = exit.unwrap_or_else(|error| {
         output::note(&format!("pilcrow: {}", sentence(&error)));
@@ -74,117 +76,62 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
-fn perform(command: Command) -> anyhow::Result<Outcome> {
+async fn perform(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Run { help_planner: true, .. } => {
             output::line(&host::session::planner_help());
             Ok(Outcome::Done)
         }
-        Command::Tooling(command) => block_on(commands::lsp::run(command)),
-        Command::Run { prompt, project, execution, consent, model, format, wait, .. } => {
-            let wait_ms = wait.millis();
-            let options = commands::run::RunOptions { resume: None, consent, model, format, wait_ms };
-            block_on(commands::run::run(prompt, &project, &execution, options))
+        Command::Tooling(command) => lsp::run(command).await,
+        Command::Run { prompt, args, consent, model, format, wait, .. } => {
+            let options = run::RunOptions { resume: None, consent, model, format, wait_ms: wait.millis() };
+            run::run(prompt, &args, options).await
         }
-        Command::Tool { batch: true, project, execution, consent, .. } => {
-            block_on(commands::tool::batch(&project, &execution, &consent))
+        Command::Tool { batch: true, args, consent, .. } => tool::batch(&args, consent).await,
+        Command::Tool { name: Some(name), arguments, list: false, wait, args, consent, .. } => {
+            tool::one(&name, arguments.as_deref(), &args, consent, wait).await
         }
-        Command::Tool {
-            name: Some(name), arguments, list: false, wait, project, execution, consent, ..
-        } => block_on(commands::tool::one(&name, arguments.as_deref(), &project, &execution, &consent, wait)),
-        Command::Tool { project, consent, .. } => in_runtime(|| commands::tool::list(&project, consent.json)),
-        Command::Dap { session, project, json } => {
-            block_on(commands::dap::run(session.as_deref(), &project, json))
+        Command::Tool { args, .. } => tool::list(&args.target),
+        Command::Dap { session, target } => dap::run(session.as_deref(), &target).await,
+        Command::Read { file, offset, limit, args } => edit::read(&file, offset, limit, &args).await,
+        Command::Edit { batch: true, .. } => {
+            host::edit_batch::answer(std::io::stdin().lock(), output::json)?;
+            Ok(Outcome::Done)
         }
-        Command::Read { file, offset, limit, project, execution, json } => {
-            block_on(commands::edit::read(&file, offset, limit, &project, &execution, json))
+        Command::Edit { args, .. } => edit::edit(&args).await,
+        Command::Undo { list: true, args, .. } => undo::list(&args.target),
+        Command::Undo { commit, args, .. } => undo::undo(commit, false, &args).await,
+        Command::Redo { args } => undo::undo(None, true, &args).await,
+        Command::Trust { list: true, .. } => trust::list(),
+        Command::Trust { directory, kill: Some(program), .. } => trust::kill(directory, &program),
+        Command::Trust { directory, remove, .. } => trust::trust(directory, remove),
+        Command::Tools { budget, trace, agent, target } => {
+            tools::tools(&target, agent.as_deref(), budget, trace)
         }
-        Command::Edit { batch: true, .. } => commands::edit_batch::run(),
-        Command::Edit { project, execution, json, .. } => {
-            block_on(commands::edit::edit(&project, &execution, json))
-        }
-        Command::Undo { list: true, project, json, .. } => {
-            in_runtime(|| commands::undo::list(&project, json))
-        }
-        Command::Undo { commit, project, execution, json, .. } => {
-            block_on(commands::undo::undo(commit, false, &project, &execution, json))
-        }
-        Command::Redo { project, execution, json } => {
-            block_on(commands::undo::undo(None, true, &project, &execution, json))
-        }
-        Command::Trust { list: true, .. } => commands::trust::list(),
-        Command::Trust { directory, kill: Some(program), .. } => commands::trust::kill(directory, &program),
-        Command::Trust { directory, remove, .. } => commands::trust::trust(directory, remove),
-        Command::Tools { budget, trace, agent, project, json } => {
-            in_runtime(|| commands::tools::tools(&project, agent.as_deref(), budget, trace, json))
-        }
-        Command::Sessions {
-            command: cli::Sessions::Resume { id, prompt, execution, yes, model },
-            project,
-            json,
-        } => {
-            let consent = cli::Consent { yes, json };
-            let (id, prompt) = commands::sessions::resumed(id, prompt);
-            let format = Format::default();
-            let options =
-                commands::run::RunOptions { resume: Some(id), consent, model, format, wait_ms: None };
-            block_on(commands::run::run(prompt, &project, &execution, options))
-        }
-        Command::Sessions {
-            command: cli::Sessions::Compact { id, instructions, execution, model },
-            project,
-            json,
-        } => {
-            let instructions = instructions.unwrap_or_default();
-            block_on(commands::run::compact(id, &instructions, &project, &execution, json, model))
-        }
-        Command::Sessions {
-            command: cli::Sessions::Branch { id, entry, instructions, model },
-            project,
-            json,
-        } => {
-            let instructions = instructions.unwrap_or_default();
-            let request = BranchRequest { session: id, entry, instructions, model, directory: None };
-            block_on(commands::sessions::branch(request, &project, json))
-        }
-        Command::Sessions { command, project, json } => {
-            in_runtime(|| commands::sessions::perform(command, &project, json))
-        }
-        Command::Adapters { command: cli::Adapters::List, project, json } => {
-            commands::adapters::list(&project, json)
-        }
-        Command::Adapters { command: cli::Adapters::Doctor, project, json } => {
-            commands::adapters::doctor(&project, json)
-        }
-        Command::Adapters {
-            command: cli::Adapters::Install { names, system, update, yes },
-            project,
-            json,
-        } => {
-            let request = commands::adapters::InstallRequest { names: &names, system, update, yes, json };
-            block_on(commands::adapters::install(&project, &request))
-        }
-        Command::Models { command: cli::Models::List { provider }, project, json } => {
-            block_on(commands::models::list(provider.as_deref(), &project, json))
-        }
-        Command::Auth { command, project, json } => {
-            block_on(commands::auth::perform(command, &project, json))
-        }
-        Command::Proxy { listen, project } => block_on(commands::proxy::serve(listen, &project)),
-        Command::Models { command: cli::Models::Show { name }, project, json } => {
-            commands::models::show(&name, &project, json)
-        }
-        Command::Serve { idle, project } => block_on(commands::serve::serve(&project, idle)),
-        Command::Doctor { project, json } => commands::doctor::show(&project, json),
-        Command::Logs { lines, server } => commands::logs::show(lines, server.as_deref()),
-        Command::Config { command: cli::Config::Show { agent }, project, json } => {
-            commands::config::show(&project, agent.as_deref(), json)
-        }
-        Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
-        Command::Config { command: cli::Config::Why { capability, argument, by }, project, json } => {
-            commands::config::why(&capability, argument.as_deref(), by.as_deref(), &project, json)
-        }
-        Command::Guard | Command::Lsp { .. } => Ok(Outcome::Done),
+        Command::Sessions { command, target } => sessions::perform(command, target).await,
+        Command::Adapters { command, target } => match command {
+            cli::Adapters::List => adapters::list(&target),
+            cli::Adapters::Doctor => adapters::doctor(&target),
+            cli::Adapters::Install(request) => adapters::install(&target, &request).await,
+        },
+        Command::Auth { command, target } => auth::perform(command, &target).await,
+        Command::Proxy { listen, project } => proxy::serve(listen, &project).await,
+        Command::Models { command, target } => match command {
+            cli::Models::List { provider } => models::list(provider.as_deref(), &target).await,
+            cli::Models::Show { name } => models::show(&name, &target),
+        },
+        Command::Serve { idle, project } => serve::serve(&project, idle).await,
+        Command::Doctor { target } => doctor::show(&target).await,
+        Command::Logs { lines, server } => logs::show(lines, server.as_deref()),
+        Command::Config { command, target } => match command {
+            cli::Config::Show { agent } => config::show(&target, agent.as_deref()),
+            cli::Config::Schema => config::schema(),
+            cli::Config::Why { capability, argument, by } => {
+                config::why(&capability, argument.as_deref(), by.as_deref(), &target)
+            }
+        },
+        Command::Lsp { agent, .. } => serve_editor(agent).await,
+        Command::Guard => Ok(Outcome::Done),
     }
 }
 
@@ -208,11 +155,6 @@ fn block_on(command: impl Future<Output = anyhow::Result<Outcome>>) -> anyhow::R
     // A thread that waits for the terminal or a lock must not keep the process alive.
     runtime.shutdown_background();
     exit
-}
-
-/// Runs a synchronous command whose parts need a runtime.
-fn in_runtime(command: impl FnOnce() -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    block_on(async { command() })
 }
 
 #[cfg(test)]

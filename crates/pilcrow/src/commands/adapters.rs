@@ -24,8 +24,8 @@ const MAX_SCANNED: usize = 20_000;
 
 /// All definitions and the installed programs.
 pub struct Known {
-    pub servers: Vec<Found>,
-    pub debuggers: Vec<Found>,
+    /// The servers, then the debuggers.
+    pub found: Vec<Found>,
     /// Invalid definition files.
     pub problems: Vec<DefinitionError>,
 }
@@ -33,6 +33,8 @@ pub struct Known {
 /// A definition and its installed programs.
 pub struct Found {
     pub name: String,
+    /// `server` or `debugger`.
+    pub kind: &'static str,
     /// Description for the user in one line.
     pub about: String,
     /// Name of the group.
@@ -93,17 +95,18 @@ pub fn scan(args: &cli::Project) -> anyhow::Result<Known> {
         search: project::search_path(&environment.homes),
         workspace: environment.root.clone(),
     };
-    let servers = find_programs(&environment, &environment.servers, &files, |definition| {
+    let mut found = find_programs("server", &environment, &environment.servers, &files, |definition| {
         let languages = definition.languages.iter().map(|language| language.id.clone()).collect();
         (programs.search.find(definition, &environment.root, &environment.root), languages)
     })?;
-    let debuggers = find_programs(&environment, &environment.debuggers, &files, |definition| {
+    found.extend(find_programs("debugger", &environment, &environment.debuggers, &files, |definition| {
         (programs.find(&definition.name, definition.programs(), &environment.root), Vec::new())
-    })?;
-    Ok(Known { servers, debuggers, problems: environment.problems() })
+    })?);
+    Ok(Known { found, problems: environment.problems() })
 }
 
 fn find_programs<D: Definition>(
+    kind: &'static str,
     environment: &Environment,
     definitions: &Definitions<D>,
     files: &[AbsPath],
@@ -116,6 +119,7 @@ fn find_programs<D: Definition>(
         let (programs, languages) = programs(definition);
         Found {
             name: name.to_owned(),
+            kind,
             about: about.to_owned(),
             group: group.map(str::to_owned),
             rank,
@@ -145,19 +149,13 @@ impl Known {
             let rank = |found: &Found| (found.programs.is_empty(), found.rank, found.name.clone());
             one.group.is_some() && one.group == other.group && rank(one) < rank(other)
         };
-        let servers = self.servers.iter().filter(|found| {
-            let is_needed = found.files > 0 && !self.servers.iter().any(|other| better(other, found));
+        let is_shown = |found: &&Found| {
+            let is_needed = found.files > 0 && !self.found.iter().any(|other| better(other, found));
             !found.programs.is_empty() || is_needed || found.replaced
-        });
-        let servers = servers.map(|found| (found, found.about.clone()));
-        let debuggers = self
-            .debuggers
-            .iter()
-            .filter(|found| !found.programs.is_empty() || found.files > 0 || found.replaced);
-        let debuggers = debuggers.map(|found| (found, format!("debugs {}", found.about)));
-        let mut found: Vec<(&Found, String)> = servers.chain(debuggers).collect();
-        found.sort_by_key(|(found, _)| std::cmp::Reverse(found.files));
-        let found = found.into_iter().map(|(found, purpose)| found.finding(purpose));
+        };
+        let mut found: Vec<&Found> = self.found.iter().filter(is_shown).collect();
+        found.sort_by_key(|found| std::cmp::Reverse(found.files));
+        let found = found.into_iter().map(Found::finding);
         let problems = self.problems.iter().map(|problem| Finding {
             name: "definition".to_owned(),
             purpose: "a definition of a language server or debug adapter".to_owned(),
@@ -173,17 +171,24 @@ impl Known {
 
     /// Counts servers that are neither installed nor needed.
     pub fn others(&self) -> usize {
-        self.servers.iter().filter(|found| found.programs.is_empty() && found.files == 0).count()
+        let is_other =
+            |found: &&Found| found.kind == "server" && found.programs.is_empty() && found.files == 0;
+        self.found.iter().filter(is_other).count()
     }
 }
 
 impl Found {
-    fn finding(&self, purpose: String) -> Finding {
+    /// Describes the adapter in one line.
+    fn purpose(&self) -> String {
+        if self.kind == "debugger" { format!("debugs {}", self.about) } else { self.about.clone() }
+    }
+
+    fn finding(&self) -> Finding {
         let status = match self.programs.first() {
             Some(path) => Status::Found { path: path.clone(), version: None },
             None => Status::Missing { install: self.install.clone() },
         };
-        Finding { name: self.name.clone(), purpose, status, notes: self.notes() }
+        Finding { name: self.name.clone(), purpose: self.purpose(), status, notes: self.notes() }
     }
 
     fn notes(&self) -> Vec<String> {
@@ -211,9 +216,9 @@ impl Found {
         notes
     }
 
-    fn json(&self, kind: &str) -> Value {
+    fn json(&self) -> Value {
         json!({
-            "name": self.name, "kind": kind, "about": self.about, "languages": self.languages,
+            "name": self.name, "kind": self.kind, "about": self.about, "languages": self.languages,
             "programs": self.programs, "install": self.install, "page": self.page,
             "verified": self.verified.as_ref().map_or(json!(false), |version| json!(version)),
             "pinned": self.pinned, "installed": self.installed, "files": self.files,
@@ -222,12 +227,11 @@ impl Found {
     }
 }
 
-pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let known = scan(args)?;
-    let servers = known.servers.iter().map(|found| ("server", found));
-    for (kind, found) in servers.chain(known.debuggers.iter().map(|found| ("debugger", found))) {
-        if as_json {
-            output::json(&found.json(kind));
+pub fn list(target: &cli::Target) -> anyhow::Result<Outcome> {
+    let known = scan(&target.project)?;
+    for found in &known.found {
+        if target.json {
+            output::json(&found.json());
             continue;
         }
         let verified = match &found.verified {
@@ -235,8 +239,7 @@ pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
             None => "not verified".to_owned(),
         };
         let installed = if found.programs.is_empty() { "not installed" } else { "installed" };
-        let about = if kind == "debugger" { format!("debugs {}", found.about) } else { found.about.clone() };
-        output::line(&format!("{}: {about} ({installed}, {verified})", found.name));
+        output::line(&format!("{}: {} ({installed}, {verified})", found.name, found.purpose()));
     }
     note_problems(&known.problems);
     Ok(Outcome::Done)
@@ -247,17 +250,17 @@ fn note_problems(problems: &[DefinitionError]) {
 }
 
 /// Prints the program that starts each adapter, or the command that installs it.
-pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let known = scan(args)?;
+pub fn doctor(target: &cli::Target) -> anyhow::Result<Outcome> {
+    let known = scan(&target.project)?;
     let findings = known.findings();
     for finding in &findings {
-        if as_json {
+        if target.json {
             output::json(finding);
         } else {
             output::part(&finding.render());
         }
     }
-    if !as_json && known.others() > 0 {
+    if !target.json && known.others() > 0 {
         output::line(&format!(
             "{} more cover no file of this project: pilcrow adapters list",
             known.others()
@@ -267,34 +270,24 @@ pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     Ok(if broken { Outcome::Failed } else { Outcome::Done })
 }
 
-/// The arguments of `install`.
-pub struct InstallRequest<'a> {
-    pub names: &'a [String],
-    pub system: bool,
-    /// Whether to ignore the versions that an earlier installation locked.
-    pub update: bool,
-    pub yes: bool,
-    pub json: bool,
-}
-
 /// Installs adapters: shows the commands, asks, and runs them.
-pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyhow::Result<Outcome> {
+pub async fn install(target: &cli::Target, request: &cli::InstallArgs) -> anyhow::Result<Outcome> {
     if request.yes {
         open::refuse_run()?;
     }
-    let environment = environment(args)?;
+    let environment = environment(&target.project)?;
     note_problems(&environment.problems());
     let Environment { homes, root, trust, servers, debuggers } = environment;
     let managed = project::managed_directory(&homes)?;
     let search = project::search_path(&homes);
     let mut plans = Vec::new();
     let mut failed = false;
-    for name in request.names {
+    for name in &request.names {
         let server = servers.get(name).map(|definition| definition.summary());
         let Some(definition) = server.or_else(|| debuggers.get(name).map(|definition| definition.summary()))
         else {
             let text = "there is no such server or debugger; see `pilcrow adapters list`";
-            report(request, name, "failed", text);
+            report(target, name, "failed", text);
             failed = true;
             continue;
         };
@@ -307,13 +300,13 @@ pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyho
                 let command = plan.steps.iter().map(|step| step.command.to_string()).collect::<Vec<_>>();
                 let text =
                     format!("it is a system package; run this, or add --system: {}", command.join(" && "));
-                report(request, name, "manual", &text);
+                report(target, name, "manual", &text);
                 failed = true;
             }
             Ok(plan) => plans.push(InstallPlan { update: request.update, ..plan }),
             Err(problem) => {
                 let status = if matches!(problem, PlanProblem::Page { .. }) { "manual" } else { "failed" };
-                report(request, name, status, &problem.to_string());
+                report(target, name, status, &problem.to_string());
                 failed = true;
             }
         }
@@ -355,13 +348,13 @@ pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyho
     for plan in &plans {
         let version = plan.version.as_deref().unwrap_or("(the system's version)");
         match installer
-            .install(plan, &|progress| print_progress(request.json, &plan.name, &progress), &cancel)
+            .install(plan, &|progress| print_progress(target.json, &plan.name, &progress), &cancel)
             .await
         {
             Ok(done) => {
                 let status = if done.already { "already" } else { "installed" };
                 let seconds = done.took.as_secs_f32();
-                if request.json {
+                if target.json {
                     output::json(&json!({
                         "name": plan.name, "status": status, "version": plan.version,
                         "program": done.program, "seconds": seconds,
@@ -373,7 +366,7 @@ pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyho
                 }
             }
             Err(error) => {
-                report(request, &plan.name, "failed", &error.to_string());
+                report(target, &plan.name, "failed", &error.to_string());
                 exit =
                     if matches!(error, InstallError::Denied(_)) { Outcome::Denied } else { Outcome::Failed };
             }
@@ -404,8 +397,8 @@ async fn ask(plans: &[&InstallPlan], cancel: &CancellationToken) -> Answer {
 }
 
 /// Reports an adapter that is not installed.
-fn report(request: &InstallRequest<'_>, name: &str, status: &str, text: &str) {
-    if request.json {
+fn report(target: &cli::Target, name: &str, status: &str, text: &str) {
+    if target.json {
         output::json(&json!({"name": name, "status": status, "message": text}));
     } else {
         output::note(&format!("pilcrow: {name}: {text}"));

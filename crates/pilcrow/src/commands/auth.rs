@@ -12,14 +12,14 @@ use serde_json::json;
 use super::wrong_use;
 use crate::{cli, output, stop};
 
-pub async fn perform(command: cli::Auth, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let (catalogue, file) = super::models::catalogue(project)?;
+pub async fn perform(command: cli::Auth, target: &cli::Target) -> anyhow::Result<Outcome> {
+    let (catalogue, file) = super::models::catalogue(&target.project)?;
     match command {
         cli::Auth::Set { provider } => match known(&catalogue, &provider, &file) {
             Err(error) => Ok(wrong_use(&error)),
             Ok(()) => set(&provider).await,
         },
-        cli::Auth::List => Ok(list(&catalogue, as_json)),
+        cli::Auth::List => Ok(list(&catalogue, target.json)),
         cli::Auth::Remove { provider } => remove(&provider),
     }
 }

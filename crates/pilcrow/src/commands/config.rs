@@ -10,16 +10,16 @@ use policy::{NamedProgram, TrustStore};
 use crate::{cli, open, output};
 
 /// Prints every setting with its value and origin.
-pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::Result<Outcome> {
+pub fn show(target: &cli::Target, agent: Option<&str>) -> anyhow::Result<Outcome> {
     let homes = Homes::from_env()?;
-    let root = open::canonical_root(args)?;
+    let root = open::canonical_root(&target.project)?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
     let settings = open::settings(&homes, &root, trusted)?;
     let settings = match agent {
         Some(name) => settings.for_agent(&profile_directory(&homes, name)?)?,
         None => settings,
     };
-    if as_json {
+    if target.json {
         for shown in settings.show() {
             output::json(&shown);
         }
@@ -40,10 +40,9 @@ pub fn why(
     capability: &str,
     argument: Option<&str>,
     subject: Option<&str>,
-    args: &cli::Project,
-    as_json: bool,
+    target: &cli::Target,
 ) -> anyhow::Result<Outcome> {
-    let project = open::open(args, Access::default())?;
+    let project = open::open(&target.project, Access::default())?;
     let root = project.workspace.root();
     let servers = load_definitions::<ServerDefinition>(&project.homes, root, project.trusted);
     let debuggers = load_definitions::<DebuggerDefinition>(&project.homes, root, project.trusted);
@@ -60,7 +59,7 @@ pub fn why(
     };
     let by = subject.map(find).transpose()?;
     let explanation = project.policy.explain(capability, argument, by).map_err(anyhow::Error::msg)?;
-    if as_json {
+    if target.json {
         output::json(&explanation);
     } else {
         output::line(explanation.render().trim_end());

@@ -9,19 +9,19 @@ use crate::{cli, open, output};
 
 /// Lists the project's sessions, or connects standard input and output to
 /// `session`.
-pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
+pub async fn run(session: Option<&str>, target: &cli::Target) -> anyhow::Result<Outcome> {
     let homes = paths::Homes::from_env()?;
-    let (root, _) = workspace::Workspace::identify(&open::root(project.dir.as_deref())?)?;
+    let (root, _) = workspace::Workspace::identify(&open::root(target.project.dir.as_deref())?)?;
     let found = debug_sessions::find(&homes, &root).await?;
     let Some(name) = session else {
         for session in found.iter().filter(|session| !session.is_alias()) {
-            if as_json {
+            if target.json {
                 output::json(&session.about());
             } else {
                 output::line(&session.describe());
             }
         }
-        if found.is_empty() && !as_json {
+        if found.is_empty() && !target.json {
             output::line("no debug session runs in this project");
         }
         return Ok(Outcome::Done);
@@ -36,18 +36,7 @@ pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -
         tokio::io::copy(&mut stdin, &mut to).await?;
         to.shutdown().await
     };
-    let outward = async {
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match tokio::io::AsyncReadExt::read(&mut from, &mut buffer).await? {
-                0 => return Ok::<(), std::io::Error>(()),
-                count => {
-                    stdout.write_all(&buffer[..count]).await?;
-                    stdout.flush().await?;
-                }
-            }
-        }
-    };
+    let outward = async { tokio::io::copy(&mut from, &mut stdout).await.map(drop) };
     tokio::pin!(inward, outward);
     tokio::select! {
         // The editor left; the rest of the session's output is still written.

@@ -7,9 +7,9 @@ use host::{Outcome, ToolCallRequest};
 use serde_json::{Value, json};
 
 use super::print;
+use crate::cli;
 use crate::executor::Executor;
 use crate::render::Format;
-use crate::{cli, stop};
 
 /// Shows a file with its tag and line numbers.
 ///
@@ -18,12 +18,10 @@ pub async fn read(
     file: &str,
     offset: Option<u64>,
     limit: Option<u64>,
-    project: &cli::Project,
-    execution: &cli::ExecutionArgs,
-    as_json: bool,
+    args: &cli::CallArgs,
 ) -> anyhow::Result<Outcome> {
     let mut arguments = json!({ "path": file });
-    if project.dir.is_none()
+    if args.target.project.dir.is_none()
         && let Some(path) = std::path::absolute(file).ok().and_then(paths::AbsPath::new)
         && let Some(path) = path.as_path().to_str()
     {
@@ -34,35 +32,22 @@ pub async fn read(
             arguments[name] = json!(value);
         }
     }
-    call("read", arguments, project, execution, as_json).await
+    call("read", arguments, args).await
 }
 
 /// Applies the patch on standard input.
 ///
 /// Asks nothing, because the user wrote the patch.
-pub async fn edit(
-    project: &cli::Project,
-    execution: &cli::ExecutionArgs,
-    as_json: bool,
-) -> anyhow::Result<Outcome> {
+pub async fn edit(args: &cli::CallArgs) -> anyhow::Result<Outcome> {
     let mut patch = String::new();
     std::io::stdin().lock().read_to_string(&mut patch)?;
-    call("edit", json!({ "patch": patch }), project, execution, as_json).await
+    call("edit", json!({ "patch": patch }), args).await
 }
 
-async fn call(
-    tool: &str,
-    arguments: Value,
-    project: &cli::Project,
-    execution: &cli::ExecutionArgs,
-    as_json: bool,
-) -> anyhow::Result<Outcome> {
-    let cancel = stop::on_signal()?;
+async fn call(tool: &str, arguments: Value, args: &cli::CallArgs) -> anyhow::Result<Outcome> {
     let access = Access { yes: false, keep: true, trusted: false };
-    let mut executor = Executor::find(project, execution, access).await?;
     let call =
         ToolCallRequest { name: tool.to_owned(), arguments, invoked: true, named: true, wait_ms: None };
-    let reply = executor.call_tool(call, &cancel).await;
-    executor.close(&cancel).await;
-    Ok(print(tool, &reply?, as_json, Format::Model))
+    let reply = Executor::with(args, access, async |it, cancel| it.call_tool(call, cancel).await).await?;
+    Ok(print(tool, &reply, args.target.json, Format::Model))
 }

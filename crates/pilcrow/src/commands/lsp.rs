@@ -12,7 +12,7 @@ use super::{print_edit, print_text, result_json};
 use crate::cli::{LspArgs, LspCommand, SymbolArgs, WaitArgs};
 use crate::executor::Executor;
 use crate::render::Format;
-use crate::{cli, open, output, stop, terminal};
+use crate::{cli, open, output, terminal};
 
 /// Symbols that a question offers, as many as the tool `ask` takes.
 const MAX_OPTIONS: usize = 6;
@@ -20,21 +20,20 @@ const MAX_OPTIONS: usize = 6;
 /// Executes the command; the user's own command asks no question about its change.
 pub async fn run(command: LspCommand) -> anyhow::Result<Outcome> {
     let (arguments, options) = call(command);
-    let LspArgs { project, execution, consent, format, wait } = options;
-    let cancel = stop::on_signal()?;
+    let LspArgs { args, consent, format, wait } = options;
+    let as_json = args.target.json;
     let access = open::access(consent.yes, true)?;
-    let mut executor = Executor::find(&project, &execution, access).await?;
-    executor.shows_progress = !consent.json;
-    let asks = !consent.json && terminal::is_interactive();
-    let reply = execute(&mut executor, arguments, wait, asks, &cancel).await;
-    executor.close(&cancel).await;
-    let reply = reply?;
-    match &reply {
+    let reply = Executor::with(&args, access, async |executor, cancel| {
+        executor.shows_progress = !as_json;
+        let asks = !as_json && terminal::is_interactive();
+        execute(executor, arguments, wait, asks, cancel).await
+    });
+    match &reply.await? {
         Reply::Done(result) if !candidates(result).is_empty() => {
-            print_candidates(result, consent.json, format);
+            print_candidates(result, as_json, format);
             Ok(Outcome::InvalidRequest)
         }
-        reply => Ok(print_edit("lsp", reply, consent.json, format)),
+        reply => Ok(print_edit("lsp", reply, as_json, format)),
     }
 }
 
@@ -110,25 +109,41 @@ fn print_candidates(result: &ToolResult, as_json: bool, format: Format) {
 fn call(command: LspCommand) -> (Value, LspArgs) {
     match command {
         LspCommand::Rename { symbol, new_name, options } => {
-            let mut arguments = place("rename", &symbol, &options.project);
+            let mut arguments = place("rename", &symbol, &options.args.target.project);
             arguments["new_name"] = json!(new_name);
             (arguments, options)
         }
         LspCommand::Move { from, to, options } => {
-            let [from, to] = [from, to].map(|path| project_path(&path, &options.project));
+            let [from, to] = [from, to].map(|path| project_path(&path, &options.args.target.project));
             (json!({ "action": "rename_file", "file": from, "to": to }), options)
         }
-        LspCommand::Refs { symbol, options } => (place("references", &symbol, &options.project), options),
-        LspCommand::Def { symbol, options } => (place("definition", &symbol, &options.project), options),
-        LspCommand::Callers { symbol, options } => (place("callers", &symbol, &options.project), options),
+        LspCommand::Refs { symbol, options } => {
+            (place("references", &symbol, &options.args.target.project), options)
+        }
+        LspCommand::Def { symbol, options } => {
+            (place("definition", &symbol, &options.args.target.project), options)
+        }
+        LspCommand::Callers { symbol, options } => {
+            (place("callers", &symbol, &options.args.target.project), options)
+        }
         LspCommand::Symbols { what, options } => {
-            let file = project_path(&what, &options.project);
-            let is_file = options.project.dir.as_ref().map_or_else(|| (&*file).into(), |dir| dir.join(&what));
+            let file = project_path(&what, &options.args.target.project);
+            let is_file = options
+                .args
+                .target
+                .project
+                .dir
+                .as_ref()
+                .map_or_else(|| (&*file).into(), |dir| dir.join(&what));
             let (name, value) = if is_file.is_file() { ("file", file) } else { ("query", what) };
             (json!({ "action": "symbols", name: value }), options)
         }
-        LspCommand::Check { files, options } => (of_files("diagnostics", &files, &options.project), options),
-        LspCommand::Fmt { files, options } => (of_files("format", &files, &options.project), options),
+        LspCommand::Check { files, options } => {
+            (of_files("diagnostics", &files, &options.args.target.project), options)
+        }
+        LspCommand::Fmt { files, options } => {
+            (of_files("format", &files, &options.args.target.project), options)
+        }
     }
 }
 

@@ -6,7 +6,6 @@ pub mod config;
 pub mod dap;
 pub mod doctor;
 pub mod edit;
-pub mod edit_batch;
 pub mod export;
 pub mod logs;
 pub mod lsp;

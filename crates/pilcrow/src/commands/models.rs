@@ -14,8 +14,8 @@ use crate::{cli, open, output};
 const BRIEF: usize = 3;
 
 /// Lists every provider, or one, whether it has a key, and its models.
-pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let (mut catalogue, file) = catalogue(project)?;
+pub async fn list(only: Option<&str>, target: &cli::Target) -> anyhow::Result<Outcome> {
+    let (mut catalogue, file) = catalogue(&target.project)?;
     if let Some(only) = only {
         if !catalogue.providers.contains_key(only) {
             // The error names the nearest.
@@ -27,7 +27,7 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
         }
         catalogue.providers.retain(|name, _| name == only);
     }
-    if as_json {
+    if target.json {
         for (name, provider) in &catalogue.providers {
             let models: Vec<&String> = provider.models.keys().collect();
             output::json(&json!({
@@ -78,15 +78,15 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
 }
 
 /// Shows the properties of a model.
-pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let (catalogue, file) = catalogue(project)?;
+pub fn show(name: &str, target: &cli::Target) -> anyhow::Result<Outcome> {
+    let (catalogue, file) = catalogue(&target.project)?;
     let model = match catalogue.parse_name(name, &file) {
         Ok(model) => model,
         Err(error) => return Ok(wrong_use(&error.to_string())),
     };
     let Some(provider) = catalogue.providers.get(&model.provider) else { return Ok(Outcome::Failed) };
     let known = provider.models.get(&model.model);
-    if as_json {
+    if target.json {
         output::json(&as_value(&model, provider, known));
         return Ok(Outcome::Done);
     }

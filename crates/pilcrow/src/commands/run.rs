@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use super::{has_new_errors, print_text, with_new_errors, wrong_use};
 use crate::executor::{Executor, Listener, show_progress};
 use crate::render::Format;
-use crate::{cli, open, output, stop};
+use crate::{cli, open, output};
 
 /// Options of a run.
 pub struct RunOptions {
@@ -38,8 +38,7 @@ pub struct RunOptions {
 /// Reads it from standard input for `-`, and for nothing unless that is a terminal.
 pub async fn run(
     prompt: Option<String>,
-    project: &cli::Project,
-    execution: &cli::ExecutionArgs,
+    args: &cli::CallArgs,
     options: RunOptions,
 ) -> anyhow::Result<Outcome> {
     let RunOptions { resume, consent, model, format, wait_ms } = options;
@@ -66,23 +65,24 @@ pub async fn run(
                 "a new session has nothing to compact; name one: pilcrow sessions compact ID",
             ));
         };
-        return compact(id, instructions, project, execution, consent.json, model).await;
+        return compact(id, instructions, args, model).await;
     }
-    let cancel = stop::on_signal()?;
     let access = open::access(consent.yes, false)?;
-    let mut executor = Executor::find(project, execution, access).await?;
     let cli::ModelArgs { model, agent } = model;
     let request =
         PromptRequest { prompt, model, directory: std::path::absolute(".")?, resume, agent, wait_ms };
-    let progress = Arc::new(Progress { format, as_json: consent.json, ..Progress::default() });
-    let reply = executor.run(request, Arc::clone(&progress) as _, &cancel).await;
-    output::clear();
-    executor.close(&cancel).await;
-    let RunReport { outcome, reason, unsaved } = match reply? {
+    let progress = Arc::new(Progress { format, as_json: args.target.json, ..Progress::default() });
+    let listener = Arc::clone(&progress);
+    let reply = Executor::with(args, access, async |executor, cancel| {
+        let reply = executor.run(request, listener, cancel).await;
+        output::clear();
+        reply
+    });
+    let RunReport { outcome, reason, unsaved } = match reply.await? {
         Reply::Done(report) => report,
         Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
     };
-    if !consent.json {
+    if !args.target.json {
         let reason = reason.filter(|_| !progress.explained.load(Ordering::Relaxed));
         let lines = reason.into_iter().chain(describe_unsaved(&unsaved));
         lines.for_each(|line| output::note(&format!("pilcrow: {line}")));
@@ -94,13 +94,9 @@ pub async fn run(
 pub async fn compact(
     id: String,
     instructions: &str,
-    project: &cli::Project,
-    execution: &cli::ExecutionArgs,
-    as_json: bool,
+    args: &cli::CallArgs,
     model: cli::ModelArgs,
 ) -> anyhow::Result<Outcome> {
-    let cancel = stop::on_signal()?;
-    let mut executor = Executor::find(project, execution, Access::default()).await?;
     let cli::ModelArgs { model, agent } = model;
     let request = CompactRequest {
         session: Some(id),
@@ -109,16 +105,17 @@ pub async fn compact(
         directory: Some(std::path::absolute(".")?),
         agent,
     };
-    let progress = Progress { as_json, ..Progress::default() };
-    let reply = executor.compact(request, Arc::new(progress), &cancel).await;
-    executor.close(&cancel).await;
-    let CompactReport { compacted, error, notes } = match reply? {
-        Reply::Done(report) => report,
-        Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
-    };
+    let progress = Progress { as_json: args.target.json, ..Progress::default() };
+    let progress = Arc::new(progress);
+    let work = async |it: &mut Executor, cancel: &_| it.compact(request, progress, cancel).await;
+    let CompactReport { compacted, error, notes } =
+        match Executor::with(args, Access::default(), work).await? {
+            Reply::Done(report) => report,
+            Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
+        };
     let failed = error.is_some();
     let nothing = (!failed && !compacted).then(|| "nothing to compact: the session is short".to_owned());
-    if !as_json {
+    if !args.target.json {
         notes.iter().for_each(|note| output::note(&format!("· {note}")));
         error.into_iter().chain(nothing).for_each(|line| output::note(&format!("pilcrow: {line}")));
     }

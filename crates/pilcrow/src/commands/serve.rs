@@ -70,33 +70,3 @@ impl Drop for User {
         self.0.send_modify(|users| *users -= 1);
     }
 }
-
-/// Parses a duration: a number with `s`, `m` or `h`.
-///
-/// # Errors
-/// A message for the user.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err("use a number with `s`, `m` or `h`, such as 30m".to_owned()),
-    };
-    let number: u32 = number.parse().map_err(|_| format!("`{number}` is not a whole number"))?;
-    Ok(Duration::from_secs(u64::from(number) * seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_a_unit() {
-        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
-        for wrong in ["", "30", "m", "1.5h", "3d"] {
-            assert!(parse_duration(wrong).is_err(), "{wrong}");
-        }
-    }
-}

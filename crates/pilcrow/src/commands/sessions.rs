@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use agent::store::{EntryBody, ImportedSession, LoadedSession, NEWEST, SessionStore, StoreError};
 use agent::{Envelope, Event, EventSink};
+use anyhow::Context;
 use futures_util::future::BoxFuture;
 use host::{Access, BranchReport, BranchRequest, Outcome, Project, Reply};
 use paths::{StateDir, StateError};
 use serde_json::json;
 use session_search::{SearchError, SessionSearch};
 
+use super::run::{self, RunOptions};
 use super::{export, wrong_use};
+use crate::render::Format;
 use crate::{cli, open, output, stop};
 
 fn open_store(project: &cli::Project) -> anyhow::Result<(Arc<Project>, SessionStore)> {
@@ -21,70 +24,69 @@ fn open_store(project: &cli::Project) -> anyhow::Result<(Arc<Project>, SessionSt
     Ok((project, store))
 }
 
-/// Executes a command that needs no model.
-pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let (project, store) = open_store(project)?;
+pub async fn perform(command: cli::Sessions, target: cli::Target) -> anyhow::Result<Outcome> {
+    let opened = || open_store(&target.project);
+    let as_json = target.json;
     let done = match command {
-        cli::Sessions::List => list(&store, as_json),
-        cli::Sessions::Show { id } => show(&store, id.as_deref(), as_json),
-        cli::Sessions::Tree { id } => tree(&store, id.as_deref(), as_json),
-        cli::Sessions::Label { id, entry, label } => self::label(&store, &id, &entry, label.as_deref()),
+        cli::Sessions::Resume { id, prompt, execution, consent, model } => {
+            let (id, prompt) = resumed(id, prompt);
+            let format = Format::default();
+            let options = RunOptions { resume: Some(id), consent, model, format, wait_ms: None };
+            run::run(prompt, &cli::CallArgs { target, execution }, options).await
+        }
+        cli::Sessions::Compact { id, instructions, execution, model } => {
+            let args = cli::CallArgs { target, execution };
+            run::compact(id, &instructions.unwrap_or_default(), &args, model).await
+        }
+        cli::Sessions::Branch { id, entry, instructions, model } => {
+            let instructions = instructions.unwrap_or_default();
+            let directory = Some(std::path::absolute(".")?);
+            branch(BranchRequest { session: id, entry, instructions, model, directory }, &target).await
+        }
+        cli::Sessions::List => list(&opened()?.1, as_json),
+        cli::Sessions::Show { id } => show(&opened()?.1, id.as_deref(), as_json),
+        cli::Sessions::Tree { id } => tree(&opened()?.1, id.as_deref(), as_json),
+        cli::Sessions::Label { id, entry, label } => self::label(&opened()?.1, &id, &entry, label.as_deref()),
         cli::Sessions::Fork { id, entry } => {
+            let (project, store) = opened()?;
             let cwd = project.workspace.root().to_string();
             fork(&store, &id, entry.as_deref(), &cwd, as_json)
         }
         cli::Sessions::Import { files } => {
-            return import(&store, &files, project.workspace.root().as_path(), as_json);
+            let (project, store) = opened()?;
+            import(&store, &files, project.workspace.root().as_path(), as_json)
         }
-        cli::Sessions::Export { id, format } => export(&store, id.as_deref(), format),
+        cli::Sessions::Export { id, format } => export(&opened()?.1, id.as_deref(), format),
         cli::Sessions::Delete { ids } => {
+            let (project, store) = opened()?;
             let done = delete(&store, &ids);
-            // Deleted text must not remain in the index; the next search builds a new one.
             let index = index_directory(project.workspace.state());
-            if let Err(error) = index.and_then(|index| session_search::forget(&index)) {
-                output::note(&format!(
-                    "pilcrow: the search index still contains the deleted sessions: {error}"
-                ));
-                return Ok(Outcome::Failed);
-            }
+            index
+                .and_then(|index| session_search::forget(&index))
+                .context("the search index still contains the deleted sessions")?;
             done
         }
         cli::Sessions::Search { query, limit, all } => {
-            return Ok(match search(&project, &query.join(" "), limit.get(), all, as_json) {
-                Ok(exit) => exit,
-                Err(error @ SearchError::NoWords) => wrong_use(&error.to_string()),
-                Err(error) => {
-                    output::note(&format!("pilcrow: {error}"));
-                    Outcome::Failed
-                }
-            });
-        }
-        cli::Sessions::Resume { .. } | cli::Sessions::Compact { .. } | cli::Sessions::Branch { .. } => {
-            unreachable!("main executes the commands that need a model")
+            search(&opened()?.0, &query.join(" "), limit.get(), all, as_json)
         }
     };
-    match done {
-        Ok(exit) => Ok(exit),
-        Err(error) if error.is_usage_error() => Ok(wrong_use(&error.to_string())),
-        Err(error) => {
-            output::note(&format!("pilcrow: {error}"));
-            Ok(Outcome::Failed)
-        }
-    }
+    done.or_else(|error| {
+        let is_usage_error = error.downcast_ref().is_some_and(StoreError::is_usage_error)
+            || matches!(error.downcast_ref(), Some(SearchError::NoWords));
+        if is_usage_error { Ok(wrong_use(&error.to_string())) } else { Err(error) }
+    })
 }
 
 /// The session and the prompt of `sessions resume`.
 ///
 /// One argument that is not an id is a prompt for the newest session.
-pub fn resumed(id: String, prompt: Option<String>) -> (String, Option<String>) {
+fn resumed(id: String, prompt: Option<String>) -> (String, Option<String>) {
     let is_id = id == NEWEST || id.chars().all(|character| character.is_ascii_hexdigit() || character == '-');
     if prompt.is_some() || is_id { (id, prompt) } else { (NEWEST.to_owned(), Some(id)) }
 }
 
-type StoreResult = Result<Outcome, StoreError>;
-
 /// Loads the session `id`, or the newest.
-fn load(store: &SessionStore, id: Option<&str>) -> Result<Option<LoadedSession>, StoreError> {
+fn load(store: &SessionStore, id: Option<&str>) -> anyhow::Result<Option<LoadedSession>> {
     let id = match id {
         Some(id) => id.to_owned(),
         None => match store.list()?.into_iter().next() {
@@ -106,7 +108,7 @@ fn warn(session: &LoadedSession) {
     }
 }
 
-fn list(store: &SessionStore, as_json: bool) -> StoreResult {
+fn list(store: &SessionStore, as_json: bool) -> anyhow::Result<Outcome> {
     let sessions = store.list()?;
     for session in &sessions {
         if as_json {
@@ -141,7 +143,7 @@ fn list(store: &SessionStore, as_json: bool) -> StoreResult {
     Ok(Outcome::Done)
 }
 
-fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> StoreResult {
+fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> anyhow::Result<Outcome> {
     let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     if as_json {
         session.context().iter().for_each(output::json);
@@ -154,7 +156,7 @@ fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> StoreResult {
     Ok(Outcome::Done)
 }
 
-fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> StoreResult {
+fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> anyhow::Result<Outcome> {
     let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     for line in session.tree() {
         let entry = &session.entries[line.entry];
@@ -210,20 +212,15 @@ fn no_entry(id: &str) -> StoreError {
 }
 
 /// Continues a session from an earlier entry, with a summary of what follows it.
-pub async fn branch(
-    request: BranchRequest,
-    project: &cli::Project,
-    as_json: bool,
-) -> anyhow::Result<Outcome> {
-    let (project, _) = open_store(project)?;
-    let request = BranchRequest { directory: Some(std::path::absolute(".")?), ..request };
+async fn branch(request: BranchRequest, target: &cli::Target) -> anyhow::Result<Outcome> {
+    let project = open::open(&target.project, Access::default())?;
     let report = match project.scope().branch(request, Arc::new(NoticeSink), &stop::on_signal()?).await? {
         Reply::Done(report) => report,
         Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
     };
     let BranchReport { session, at, entry, notes } = report;
     notes.iter().for_each(|note| output::note(&format!("· {note}")));
-    if as_json {
+    if target.json {
         output::json(&json!({ "session": session, "at": at, "entry": entry }));
     } else {
         output::line(&format!(
@@ -249,7 +246,7 @@ impl EventSink for NoticeSink {
     }
 }
 
-fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> StoreResult {
+fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> anyhow::Result<Outcome> {
     let label = label.map(str::trim).filter(|label| !label.is_empty());
     if label.is_some_and(|label| label.contains(char::is_control)) {
         return Ok(wrong_use("a label has one line"));
@@ -261,7 +258,13 @@ fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> St
     Ok(Outcome::Done)
 }
 
-fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json: bool) -> StoreResult {
+fn fork(
+    store: &SessionStore,
+    id: &str,
+    entry: Option<&str>,
+    cwd: &str,
+    as_json: bool,
+) -> anyhow::Result<Outcome> {
     let session = store.load(id)?;
     if !as_json {
         warn(&session);
@@ -311,7 +314,7 @@ fn import(store: &SessionStore, files: &[PathBuf], root: &Path, as_json: bool) -
     Ok(outcome)
 }
 
-fn export(store: &SessionStore, id: Option<&str>, format: cli::ExportFormat) -> StoreResult {
+fn export(store: &SessionStore, id: Option<&str>, format: cli::ExportFormat) -> anyhow::Result<Outcome> {
     let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     match format {
         cli::ExportFormat::Markdown => output::conversation(&export::markdown(&session)),
@@ -326,13 +329,7 @@ fn index_directory(state: &StateDir) -> Result<StateDir, SearchError> {
     Ok(state.child("search")?)
 }
 
-fn search(
-    project: &Project,
-    query: &str,
-    limit: usize,
-    all: bool,
-    as_json: bool,
-) -> Result<Outcome, SearchError> {
+fn search(project: &Project, query: &str, limit: usize, all: bool, as_json: bool) -> anyhow::Result<Outcome> {
     let own = project.workspace.state();
     let states = if all { states(project)? } else { vec![own.clone()] };
     let (mut hits, mut partial) = (Vec::new(), Vec::new());
@@ -381,7 +378,7 @@ fn states(project: &Project) -> Result<Vec<StateDir>, StateError> {
     all.list()?.iter().map(|name| all.child(name)).collect()
 }
 
-fn delete(store: &SessionStore, ids: &[String]) -> StoreResult {
+fn delete(store: &SessionStore, ids: &[String]) -> anyhow::Result<Outcome> {
     for id in ids {
         output::line(&format!("deleted {}", store.delete(id)?));
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{print_edit, result_json, wrong_use};
 use crate::executor::Executor;
 use crate::render::Format;
-use crate::{cli, open, output, stop};
+use crate::{cli, open, output};
 
 /// Maximum length of a line of a batch, in bytes.
 const MAX_LINE: u64 = 64 << 20;
@@ -27,38 +27,29 @@ struct Line {
 pub async fn one(
     name: &str,
     arguments: Option<&str>,
-    project: &cli::Project,
-    execution: &cli::ExecutionArgs,
-    consent: &cli::Consent,
+    args: &cli::CallArgs,
+    consent: cli::Consent,
     wait: cli::WaitArgs,
 ) -> anyhow::Result<Outcome> {
     let arguments: Value = match arguments.map(serde_json::from_str).transpose() {
         Ok(arguments) => arguments.unwrap_or_else(|| json!({})),
         Err(error) => return Ok(wrong_use(&format!("the arguments are not JSON: {error}"))),
     };
-    let cancel = stop::on_signal()?;
     let access = open::access(consent.yes, true)?;
-    let mut executor = Executor::find(project, execution, access).await?;
-    executor.shows_progress = !consent.json;
     let wait_ms = wait.millis();
     let call = ToolCallRequest { name: name.to_owned(), arguments, invoked: false, named: true, wait_ms };
-    let reply = executor.call_tool(call, &cancel).await;
-    executor.close(&cancel).await;
-    Ok(print_edit(name, &reply?, consent.json, Format::Model))
+    let reply = Executor::with(args, access, async |executor, cancel| {
+        executor.shows_progress = !args.target.json;
+        executor.call_tool(call, cancel).await
+    });
+    Ok(print_edit(name, &reply.await?, args.target.json, Format::Model))
 }
 
 /// Answers each line of standard input with one line, until the input ends.
-pub async fn batch(
-    project: &cli::Project,
-    execution: &cli::ExecutionArgs,
-    consent: &cli::Consent,
-) -> anyhow::Result<Outcome> {
-    let cancel = stop::on_signal()?;
+pub async fn batch(args: &cli::CallArgs, consent: cli::Consent) -> anyhow::Result<Outcome> {
     let access = open::access(consent.yes, false)?;
-    let mut executor = Executor::find(project, execution, access).await?;
-    let answered = answer_lines(&mut executor, &cancel).await;
-    executor.close(&cancel).await;
-    answered.map(|()| Outcome::Done)
+    Executor::with(args, access, answer_lines).await?;
+    Ok(Outcome::Done)
 }
 
 async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> anyhow::Result<()> {
@@ -105,10 +96,10 @@ async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> an
 }
 
 /// Lists the tools with their parameters.
-pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let project = open::open(project, Access { yes: false, keep: false, trusted: false })?;
+pub fn list(target: &cli::Target) -> anyhow::Result<Outcome> {
+    let project = open::open(&target.project, Access { yes: false, keep: false, trusted: false })?;
     for definition in project.registry.definitions() {
-        if as_json {
+        if target.json {
             output::json(&definition);
             continue;
         }

@@ -19,13 +19,13 @@ use crate::{cli, open, output};
 /// `budget` limits the list to tools that the model sees before its first search, with sizes; `trace` shows
 /// the layers of tools.
 pub fn tools(
-    project: &cli::Project,
+    target: &cli::Target,
     agent: Option<&str>,
     budget: bool,
     trace: bool,
-    as_json: bool,
 ) -> anyhow::Result<Outcome> {
-    let project = open::open(project, Access::default())?;
+    let as_json = target.json;
+    let project = open::open(&target.project, Access::default())?;
     // The configuration of a run in the current directory.
     let current = std::path::absolute(".")?;
     let options =

@@ -1,4 +1,4 @@
-//! `pilcrow edit --batch`: the edit engine as a program for tests and measurements.
+//! The rows of `pilcrow edit --batch`: the edit engine as a program for tests and measurements.
 //!
 //! Answers each JSON line before it reads the next. Accesses no file, asks nothing and stores nothing between
 //! rows: a row contains its texts. `docs/formats/edit-batch.md` specifies the format.
@@ -11,12 +11,9 @@ use std::time::Instant;
 use hashline::{
     Dialect, FileOp, Note, Options, Parser, Patch, Reason, SnapshotStore, Strategy, Tag, normal_path,
 };
-use host::Outcome;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tools::{Grammars, Trees};
-
-use crate::output;
 
 /// Maximum length of a line in bytes; a longer one is an error.
 const MAX_LINE: u64 = 256 << 20;
@@ -31,8 +28,9 @@ struct Row {
     patch: String,
 }
 
-#[derive(Debug, Serialize)]
-struct Answer {
+/// The answer to a row.
+#[derive(Debug, Default, Serialize)]
+pub struct Answer {
     id: Value,
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,19 +48,22 @@ struct Answer {
     micros: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
     Applied,
     Recovered,
     Refused,
+    #[default]
     Error,
 }
 
-/// Answers each line of standard input with one line, until the input ends. Blocks.
-pub fn run() -> anyhow::Result<Outcome> {
-    answer_lines(std::io::stdin().lock(), MAX_LINE, output::json)?;
-    Ok(Outcome::Done)
+/// Answers each row of `input`.
+///
+/// # Errors
+/// When `input` cannot be read.
+pub fn answer(input: impl BufRead, answer: impl FnMut(&Answer)) -> std::io::Result<()> {
+    answer_lines(input, MAX_LINE, answer)
 }
 
 fn answer_lines(
@@ -158,26 +159,17 @@ fn apply(row: Row) -> Answer {
 }
 
 impl Answer {
-    fn new(status: Status) -> Self {
-        Self {
-            id: Value::Null,
-            status,
-            strategy: None,
-            text: None,
-            reason: None,
-            message: None,
-            line: None,
-            notes: Vec::new(),
-            micros: 0,
-        }
-    }
-
     fn error(id: Value, line: u64, message: String) -> Self {
-        Self { id, line: Some(line), message: Some(message), ..Self::new(Status::Error) }
+        Self { id, line: Some(line), message: Some(message), ..Self::default() }
     }
 
     fn refused(reason: Reason, message: String) -> Self {
-        Self { reason: Some(reason_word(reason)), message: Some(message), ..Self::new(Status::Refused) }
+        Self {
+            status: Status::Refused,
+            reason: Some(reason_word(reason)),
+            message: Some(message),
+            ..Self::default()
+        }
     }
 
     fn planned(section: hashline::SectionPlan, mut notes: Vec<Note>) -> Self {
@@ -187,7 +179,7 @@ impl Answer {
         };
         notes.extend(section.notes);
         let text = (section.file_op != FileOp::Remove).then_some(section.new_text);
-        Self { strategy: Some(section.strategy), text, notes, ..Self::new(status) }
+        Self { status, strategy: Some(section.strategy), text, notes, ..Self::default() }
     }
 }
 
