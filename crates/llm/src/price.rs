@@ -5,10 +5,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
-use crate::message::{AssistantMessage, ModelError, Usage};
-use crate::protocol::Decoder;
+use crate::message::{AssistantMessage, Usage};
+use crate::protocol::{Decoder, Mapped};
 use crate::stream::StreamEvent;
 
 /// US dollars per million tokens.
@@ -133,56 +132,19 @@ impl<'de> Deserialize<'de> for Cost {
     }
 }
 
-/// A decoder that adds the cost to the final message.
-pub(crate) struct Priced {
-    inner: Box<dyn Decoder>,
-    price: Price,
-}
-
-impl Priced {
-    pub fn wrap(inner: Box<dyn Decoder>, price: Option<&Price>) -> Box<dyn Decoder> {
-        match price {
-            Some(price) => Box::new(Priced { inner, price: price.clone() }),
-            None => inner,
-        }
-    }
-
-    fn priced(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
-        if let Some(StreamEvent::Done { message } | StreamEvent::Error { message }) = events.last_mut() {
+/// Wraps `inner` so that the final message has its cost.
+pub(crate) fn priced(inner: Box<dyn Decoder>, price: Option<&Price>) -> Box<dyn Decoder> {
+    let Some(price) = price.cloned() else { return inner };
+    Mapped::wrap(inner, move |event| {
+        if let StreamEvent::Done { message } | StreamEvent::Error { message } = event {
             let message: &mut AssistantMessage = std::sync::Arc::make_mut(message);
             // A cost reported by the provider takes precedence.
             let usage = &message.usage;
             if usage.cost.is_none() && usage.total_tokens > 0 && !usage.uncounted {
-                message.usage.cost = self.price.of(&message.usage);
+                message.usage.cost = price.of(&message.usage);
             }
         }
-        events
-    }
-}
-
-impl Decoder for Priced {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
-        let events = self.inner.feed(bytes);
-        self.priced(events)
-    }
-
-    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
-        let events = self.inner.feed_whole(answer);
-        self.priced(events)
-    }
-
-    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
-        let events = self.inner.finish(cut);
-        self.priced(events)
-    }
-
-    fn ended(&self) -> bool {
-        self.inner.ended()
-    }
-
-    fn has_start_event(&self) -> bool {
-        self.inner.has_start_event()
-    }
+    })
 }
 
 #[cfg(test)]

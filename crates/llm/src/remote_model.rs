@@ -8,9 +8,9 @@ use crate::endpoint::Endpoint;
 use crate::http::Transport;
 use crate::message::{AssistantMessage, ErrorKind};
 use crate::model::{Model, ModelInfo, Request};
-use crate::price::Priced;
+use crate::price::priced;
 use crate::protocol::Protocol;
-use crate::protocol::tools::Renamed;
+use crate::protocol::tools::restore_names;
 use crate::stream::MessageStream;
 
 /// A model behind HTTP. The first request creates the client.
@@ -55,10 +55,10 @@ impl Model for RemoteModel {
         }
         let decoder = self.protocol.decoder(&self.endpoint, empty.clone());
         let decoder = match &encoded {
-            Ok(http) => Renamed::wrap(decoder, &http.names),
+            Ok(http) => restore_names(decoder, &http.names),
             Err(_) => decoder,
         };
-        let decoder = Priced::wrap(decoder, self.endpoint.price.as_ref());
+        let decoder = priced(decoder, self.endpoint.price.as_ref());
         let transport = self.transport.clone();
         if request.session_id.is_empty()
             && let Some(keys) = &self.endpoint.keys

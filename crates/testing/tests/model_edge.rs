@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use std::sync::Arc;
 
-use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::protocol::openai_completions;
 use llm::protocol::{Decoder, EncodeError, HttpRequest, Protocol, Protocols};
 use llm::{
     ApiKey, AssistantMessage, Auth, Endpoint, ErrorKind, Message, Model, RemoteModel, Request, StopReason,
@@ -63,7 +63,8 @@ async fn answer(replies: Vec<Reply>, change: impl Fn(&mut Endpoint)) -> (Outcome
     let mut endpoint = endpoint(&server.base_url());
     change(&mut endpoint);
     let outcome =
-        ask(&RemoteModel::new(Arc::new(OpenAiCompletions), endpoint), CancellationToken::new()).await;
+        ask(&RemoteModel::new(Arc::new(openai_completions::PROTOCOL), endpoint), CancellationToken::new())
+            .await;
     (outcome, server)
 }
 
@@ -287,7 +288,7 @@ async fn retries_are_limited_to_transient_errors() {
     let first = Reply::status(503).header("retry-after", "6");
     let impatient = Request { patience: Some(Duration::from_secs(5)), ..Request::default() };
     let server = ModelServer::start([first, Reply::text("not asked")]).await.unwrap();
-    let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint(&server.base_url()));
+    let model = RemoteModel::new(Arc::new(openai_completions::PROTOCOL), endpoint(&server.base_url()));
     let message = model.stream(impatient, CancellationToken::new()).final_message().get().await;
     assert_eq!((message.error_kind, server.unused()), (Some(ErrorKind::Unavailable), 1));
     let (outcome, _) = answer(vec![Reply::status(429).header("retry-after", "3600")], |_| ()).await;
@@ -355,7 +356,7 @@ async fn cancellation_ends_every_stage_at_once() {
         Reply::stream(half(), usize::MAX).steps([Step::Wait(long)]),
     ] {
         let server = ModelServer::start([reply]).await.unwrap();
-        let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint(&server.base_url()));
+        let model = RemoteModel::new(Arc::new(openai_completions::PROTOCOL), endpoint(&server.base_url()));
         let cancel = CancellationToken::new();
         let when_asked = async {
             while server.received().is_empty() {
@@ -373,7 +374,7 @@ async fn cancellation_ends_every_stage_at_once() {
 #[tokio::test]
 async fn errors_name_an_unreachable_server() {
     let gone = ModelServer::start([]).await.unwrap().base_url();
-    let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint(&gone));
+    let model = RemoteModel::new(Arc::new(openai_completions::PROTOCOL), endpoint(&gone));
     let Outcome { message, retries } = ask(&model, CancellationToken::new()).await;
     assert!(retries.is_empty(), "a local server that is down stays down");
     assert_eq!(message.error_kind, Some(ErrorKind::Network));
@@ -423,7 +424,9 @@ async fn connecting_waits_for_its_timeout() {
     endpoint.retry.max_retries = 0;
     let before = Instant::now();
     let message =
-        ask(&RemoteModel::new(Arc::new(OpenAiCompletions), endpoint), CancellationToken::new()).await.message;
+        ask(&RemoteModel::new(Arc::new(openai_completions::PROTOCOL), endpoint), CancellationToken::new())
+            .await
+            .message;
     assert_eq!(message.error_kind, Some(ErrorKind::Network), "the server was not reached");
     assert!(message.error_message.unwrap().starts_with("cannot reach scripted"));
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
@@ -437,13 +440,13 @@ impl Protocol for Foreign {
         "foreign"
     }
     fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        let mut http = OpenAiCompletions.encode(endpoint, request)?;
+        let mut http = openai_completions::PROTOCOL.encode(endpoint, request)?;
         http.url = format!("{}/foreign", endpoint.base_url);
         http.body = json!({"said": request.messages.len()});
         Ok(http)
     }
     fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        OpenAiCompletions.decoder(endpoint, empty)
+        openai_completions::PROTOCOL.decoder(endpoint, empty)
     }
 }
 

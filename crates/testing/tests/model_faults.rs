@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use llm::protocol::pilcrow_proxy::PilcrowProxy;
+use llm::protocol::pilcrow_proxy;
 use llm::protocol::{Protocol, Protocols};
 use llm::{
     ApiKey, AssistantMessage, Content, Endpoint, ErrorKind, Message, Model as _, RemoteModel, Request,
@@ -57,7 +57,7 @@ fn without_key(what: &str, text: &str) {
 }
 
 fn protocol(name: &str) -> Arc<dyn Protocol> {
-    Protocols::default().get(name).unwrap_or_else(|| Arc::new(PilcrowProxy))
+    Protocols::default().get(name).unwrap_or_else(|| Arc::new(pilcrow_proxy::PROTOCOL))
 }
 
 /// A server that gives this reply to every request, and a model that uses it.

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use futures_util::future::BoxFuture;
-use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::protocol::openai_completions;
 use llm::{ApiKey, Endpoint, Message, Model as _, RemoteModel};
 use serde_json::json;
 use testing::model::{ModelServer, Reply};
@@ -159,8 +159,10 @@ async fn hooks_see_the_key_the_body_and_the_answer() {
     let server = ModelServer::start([Reply::text("hello")]).await.unwrap();
     let hooks = requests("");
     let secret = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
-    let model =
-        RemoteModel::new(Arc::new(OpenAiCompletions), Endpoint::new("local", &server.base_url(), "m"));
+    let model = RemoteModel::new(
+        Arc::new(openai_completions::PROTOCOL),
+        Endpoint::new("local", &server.base_url(), "m"),
+    );
     assert_eq!(model.info().provider, "local");
     let session =
         Session::builder(Arc::new(model), Registry::default()).hooks(Arc::new(hooks.clone())).build();

@@ -1,7 +1,7 @@
 //! Retries, overflows, compaction and timeouts.
 
 use expect_test::expect;
-use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::protocol::openai_completions;
 use llm::{Endpoint, Message, ModelInfo, RemoteModel};
 use paths::{AbsPath, StateDir};
 use serde_json::json;
@@ -156,7 +156,7 @@ async fn a_retried_request_reports_its_end() {
     for (replies, success) in [(taken.to_vec(), true), (vec![refused; 6], false)] {
         let server = ModelServer::start(replies).await.unwrap();
         let endpoint = Endpoint::new("local", &server.base_url(), "m");
-        let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint);
+        let model = RemoteModel::new(Arc::new(openai_completions::PROTOCOL), endpoint);
         let events = Arc::new(Recorder::default());
         let session = Session::builder(Arc::new(model), Registry::default()).sink(events.clone()).build();
         session.prompt("go").await;

@@ -1,7 +1,7 @@
 //! Which faults are retried: requests made and time waited, on a virtual clock.
 
 use expect_test::expect;
-use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::protocol::openai_completions;
 use llm::{Effort, Endpoint, RemoteModel, Thinking, ThinkingLevel, Timeouts};
 use testing::model::{ModelServer, Reply, Step};
 
@@ -112,7 +112,7 @@ async fn faults_by_stage_have_their_retries() {
             let thinks = name.contains("thinking");
             endpoint.timeouts = Some(Timeouts::for_url("https://api.example.com", thinks));
         }
-        let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint);
+        let model = RemoteModel::new(Arc::new(openai_completions::PROTOCOL), endpoint);
         let events = Arc::new(Recorder::default());
         let session = Session::builder(Arc::new(model), Registry::default()).sink(events.clone()).build();
         let before = tokio::time::Instant::now();

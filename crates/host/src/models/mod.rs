@@ -236,7 +236,7 @@ impl ModelSelector<'_> {
             if let Some(turn) = keys::find("proxy", token, &[], self.runner()).map_err(anyhow::Error::msg)? {
                 endpoint.keys = Some(Arc::new(turn));
             }
-            return Ok(Arc::new(RemoteModel::new(Arc::new(pilcrow_proxy::PilcrowProxy), endpoint)));
+            return Ok(Arc::new(RemoteModel::new(Arc::new(pilcrow_proxy::PROTOCOL), endpoint)));
         }
         let (protocol, endpoint) = catalogue.endpoint(&parsed, &env)?;
         let mut endpoint = self.with_retries(endpoint);

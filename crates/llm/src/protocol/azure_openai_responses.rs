@@ -5,9 +5,9 @@
 
 use super::openai_responses::{decode, encode};
 use crate::endpoint::{Auth, Endpoint};
-use crate::message::AssistantMessage;
 use crate::model::Request;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::sse::SseStream;
+use crate::protocol::{BuiltIn, EncodeError, HttpRequest};
 
 pub const API: &str = "azure-openai-responses";
 
@@ -16,24 +16,18 @@ const VERSION: &str = "api-version=v1";
 /// Hosts of resources, whose API is below `/openai/v1`.
 const HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AzureOpenAiResponses;
+pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode_request,
+    decoder: |_, empty| Box::new(SseStream::new(decode::ResponsesDecoder::new(empty).with_late_reasoning())),
+    sends_own_key: true,
+};
 
-impl Protocol for AzureOpenAiResponses {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        let deployment = endpoint.compat.deployments.get(&endpoint.model).unwrap_or(&endpoint.model);
-        let (body, thinking) = encode::body(API, deployment, endpoint, request)?;
-        let http = HttpRequest::new(endpoint, request, "", Auth::header("api-key"), body);
-        Ok(HttpRequest { url: address(&endpoint.base_url), thinking, ..http })
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::ResponsesDecoder::new(empty).with_late_reasoning())
-    }
+fn encode_request(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    let deployment = endpoint.compat.deployments.get(&endpoint.model).unwrap_or(&endpoint.model);
+    let (body, thinking) = encode::body(API, deployment, endpoint, request)?;
+    let http = HttpRequest::new(endpoint, request, "", Auth::header("api-key"), body);
+    Ok(HttpRequest { url: address(&endpoint.base_url), thinking, ..http })
 }
 
 /// The address of responses.
@@ -78,7 +72,7 @@ mod tests {
         let mut endpoint = Endpoint::new("azure", "https://r.openai.azure.com", "gpt-x");
         endpoint.compat.deployments.insert("gpt-x".to_owned(), "mine".to_owned());
         let model = |endpoint: &Endpoint| {
-            AzureOpenAiResponses.encode(endpoint, &Request::default()).unwrap().body["model"].clone()
+            encode_request(endpoint, &Request::default()).unwrap().body["model"].clone()
         };
         assert_eq!(model(&endpoint), "mine");
         assert_eq!(model(&Endpoint { model: "other".to_owned(), ..endpoint }), "other");

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::message::{AssistantMessage, Content, ModelError, StopReason, ToolCall, now_ms};
+use crate::message::{AssistantMessage, Content, ErrorKind, ModelError, StopReason, ToolCall, now_ms};
 use crate::message_builder::MessageBuilder;
 use crate::partial_json::parse_arguments;
 use crate::stream::StreamEvent;
@@ -225,6 +225,28 @@ impl Blocks {
     }
 
     /// Whether there are tool calls.
+    /// Ends the message after the last event of a provider.
+    ///
+    /// Ends it by `failure`, else by the provider's `stop`, else because `missing` says what the stream
+    /// lacks.
+    pub(crate) fn end_with(
+        &mut self,
+        failure: Option<ModelError>,
+        stop: Option<Result<StopReason, String>>,
+        missing: &str,
+    ) {
+        self.end(match (failure, stop) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(stop)) => stop.map_err(|error| ModelError::new(ErrorKind::Provider, error)),
+            (None, None) => Err(ModelError::new(ErrorKind::Protocol, missing.to_owned())),
+        });
+    }
+
+    /// Replaces the end of a turn with that for calls, if there are calls.
+    pub(crate) fn with_calls(&self, reason: StopReason) -> StopReason {
+        if reason == StopReason::Stop && self.has_calls() { StopReason::ToolUse } else { reason }
+    }
+
     pub fn has_calls(&self) -> bool {
         self.builder.message().tool_calls().next().is_some()
     }

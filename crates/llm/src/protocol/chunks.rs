@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
-use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
-use crate::stream::StreamEvent;
+use crate::protocol::sse::{Events, SseEvent};
+use crate::protocol::{Data, error_words, named_error, no_answer, non_empty, reported};
 
 /// Encoding of the content of chunks by a protocol.
 pub(super) trait Dialect: Send {
@@ -37,7 +36,6 @@ pub(super) trait Dialect: Send {
 }
 
 pub(super) struct ChunkDecoder<D> {
-    sse: SseDecoder,
     blocks: Blocks,
     dialect: D,
     finish: Option<Result<StopReason, ModelError>>,
@@ -49,20 +47,44 @@ pub(super) struct ChunkDecoder<D> {
 impl<D: Dialect> ChunkDecoder<D> {
     /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage, dialect: D) -> ChunkDecoder<D> {
-        ChunkDecoder {
-            sse: SseDecoder::default(),
-            blocks: Blocks::new(empty),
-            dialect,
-            finish: None,
-            chunks: 0,
-            is_done: false,
+        ChunkDecoder { blocks: Blocks::new(empty), dialect, finish: None, chunks: 0, is_done: false }
+    }
+
+    fn chunk(&mut self, chunk: &Value) {
+        if let Some(usage) = self.dialect.usage(chunk) {
+            self.blocks.message().usage = usage;
         }
+        if let Some((kind, error)) = self.dialect.error(chunk) {
+            return self.end(Some(reported(kind, &error_words(error, None))));
+        }
+        self.chunks += 1;
+        self.blocks.identity(non_empty(&chunk["id"]), non_empty(&chunk["model"]));
+        let choice = choice(chunk);
+        // `message` comes from servers that do not stream, or send one complete chunk.
+        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        self.dialect.delta(&mut self.blocks, delta);
+        if let Some(reason) = non_empty(&choice["finish_reason"]) {
+            let unknown = || format!("the provider stopped with finish_reason {reason}");
+            let finish = self.dialect.finish(reason);
+            self.finish =
+                Some(finish.unwrap_or_else(|| Err(ModelError::new(ErrorKind::Provider, unknown()))));
+            self.blocks.message().raw_stop_reason = Some(reason.to_owned());
+        }
+    }
+}
+
+/// The first choice; servers may send several.
+fn choice(chunk: &Value) -> &Value {
+    let mut choices = chunk["choices"].as_array().into_iter().flatten();
+    choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0).unwrap_or(&Value::Null)
+}
+
+impl<D: Dialect> Events for ChunkDecoder<D> {
+    fn blocks(&mut self) -> &mut Blocks {
+        &mut self.blocks
     }
 
     fn event(&mut self, event: &SseEvent) {
-        if self.blocks.ended() {
-            return;
-        }
         let data = event.data.trim();
         if data == "[DONE]" {
             self.is_done = true;
@@ -79,26 +101,14 @@ impl<D: Dialect> ChunkDecoder<D> {
         }
     }
 
-    fn chunk(&mut self, chunk: &Value) {
-        if let Some(usage) = self.dialect.usage(chunk) {
-            self.blocks.message().usage = usage;
-        }
-        if let Some((kind, error)) = self.dialect.error(chunk) {
-            let text = format!("the provider reported an error: {}", error_words(error, None));
-            return self.end(Some(ModelError::new(kind.refined(&text), text)));
-        }
-        self.chunks += 1;
-        self.blocks.identity(non_empty(&chunk["id"]), non_empty(&chunk["model"]));
-        let choice = choice(chunk);
-        // `message` comes from servers that do not stream, or send one complete chunk.
-        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        self.dialect.delta(&mut self.blocks, delta);
-        if let Some(reason) = non_empty(&choice["finish_reason"]) {
-            let unknown = || format!("the provider stopped with finish_reason {reason}");
-            let finish = self.dialect.finish(reason);
-            self.finish =
-                Some(finish.unwrap_or_else(|| Err(ModelError::new(ErrorKind::Provider, unknown()))));
-            self.blocks.message().raw_stop_reason = Some(reason.to_owned());
+    fn whole(&mut self, answer: &Value) {
+        if !self.blocks.ended() {
+            if self.dialect.error(answer).is_none() && !answer["choices"].is_array() {
+                self.end(Some(no_answer(answer)));
+            } else {
+                self.chunk(answer);
+                self.end(None);
+            }
         }
     }
 
@@ -119,45 +129,9 @@ impl<D: Dialect> ChunkDecoder<D> {
         };
         self.blocks.end(end);
     }
-}
 
-/// The first choice; servers may send several.
-fn choice(chunk: &Value) -> &Value {
-    let mut choices = chunk["choices"].as_array().into_iter().flatten();
-    choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0).unwrap_or(&Value::Null)
-}
-
-impl<D: Dialect> Decoder for ChunkDecoder<D> {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
-        if self.blocks.ended() {
-            return Vec::new();
-        }
-        match self.sse.feed(bytes) {
-            Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.end(Some(error.into())),
-        }
-        self.blocks.take()
-    }
-
-    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
-        if !self.blocks.ended() {
-            if self.dialect.error(answer).is_none() && !answer["choices"].is_array() {
-                self.end(Some(no_answer(answer)));
-            } else {
-                self.chunk(answer);
-                self.end(None);
-            }
-        }
-        self.blocks.take()
-    }
-
-    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+    fn finish(&mut self, cut: Option<ModelError>) {
         // After the finish reason only usage can be missing, so a broken connection cuts nothing.
         self.end(if self.finish.is_some() { None } else { cut });
-        self.blocks.take()
-    }
-
-    fn ended(&self) -> bool {
-        self.blocks.ended()
     }
 }

@@ -7,37 +7,31 @@
 
 use super::google_generative_ai::{decode, encode};
 use crate::endpoint::{Auth, Endpoint};
-use crate::message::AssistantMessage;
 use crate::model::Request;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::sse::SseStream;
+use crate::protocol::{BuiltIn, EncodeError, HttpRequest};
 
 pub const API: &str = "google-vertex";
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GoogleVertex;
+pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode_request,
+    decoder: |_, empty| Box::new(SseStream::new(decode::GenerateDecoder::new(empty))),
+    sends_own_key: true,
+};
 
-impl Protocol for GoogleVertex {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        let (body, thinking) = encode::body(encode::Place { api: API, ids: false }, endpoint, request)?;
-        // A tuned model is served by an endpoint of the project.
-        let model = match endpoint.model.contains('/') {
-            true => endpoint.model.clone(),
-            false => format!("publishers/google/models/{}", endpoint.model),
-        };
-        let path = format!("{model}:streamGenerateContent?alt=sse");
-        let http = HttpRequest::new(endpoint, request, &path, Auth::bearer(), body);
-        // The location `global` has a host without a location.
-        let url = http.url.replacen("//global-aiplatform.", "//aiplatform.", 1);
-        Ok(HttpRequest { url, thinking, ..http })
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::GenerateDecoder::new(empty))
-    }
+fn encode_request(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    let (body, thinking) = encode::body(encode::Place { api: API, ids: false }, endpoint, request)?;
+    // A tuned model is served by an endpoint of the project.
+    let model = match endpoint.model.contains('/') {
+        true => endpoint.model.clone(),
+        false => format!("publishers/google/models/{}", endpoint.model),
+    };
+    let path = format!("{model}:streamGenerateContent?alt=sse");
+    let http = HttpRequest::new(endpoint, request, &path, Auth::bearer(), body);
+    // The location `global` has a host without a location.
+    let url = http.url.replacen("//global-aiplatform.", "//aiplatform.", 1);
+    Ok(HttpRequest { url, thinking, ..http })
 }
 
 #[cfg(test)]
@@ -52,7 +46,7 @@ mod tests {
             ("publishers/google/models/gemini-x", "publishers/google/models/gemini-x"),
             ("endpoints/123", "endpoints/123"),
         ] {
-            let http = GoogleVertex.encode(&Endpoint::new("v", place, model), &Request::default()).unwrap();
+            let http = encode_request(&Endpoint::new("v", place, model), &Request::default()).unwrap();
             assert_eq!(http.url, format!("{place}/{path}:streamGenerateContent?alt=sse"));
         }
     }
@@ -60,7 +54,7 @@ mod tests {
     #[test]
     fn the_global_location_has_a_plain_host() {
         let place = "https://global-aiplatform.googleapis.com/v1/projects/p/locations/global";
-        let http = GoogleVertex.encode(&Endpoint::new("v", place, "g"), &Request::default()).unwrap();
+        let http = encode_request(&Endpoint::new("v", place, "g"), &Request::default()).unwrap();
         let expected = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers";
         assert!(http.url.starts_with(expected), "{}", http.url);
     }

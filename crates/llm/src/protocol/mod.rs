@@ -62,6 +62,33 @@ pub trait Protocol: Send + Sync {
     fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder>;
 }
 
+/// A protocol of this crate.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    name: &'static str,
+    encode: fn(&Endpoint, &Request) -> Result<HttpRequest, EncodeError>,
+    decoder: fn(&Endpoint, AssistantMessage) -> Box<dyn Decoder>,
+    sends_own_key: bool,
+}
+
+impl Protocol for BuiltIn {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+        (self.encode)(endpoint, request)
+    }
+
+    fn sends_own_key(&self) -> bool {
+        self.sends_own_key
+    }
+
+    fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
+        (self.decoder)(endpoint, empty)
+    }
+}
+
 /// Reason why a request cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
@@ -151,6 +178,48 @@ pub trait Decoder: Send {
     }
 }
 
+/// A decoder that changes the events of another.
+pub(crate) struct Mapped<F> {
+    inner: Box<dyn Decoder>,
+    change: F,
+}
+
+impl<F: Fn(&mut StreamEvent) + Send + 'static> Mapped<F> {
+    pub fn wrap(inner: Box<dyn Decoder>, change: F) -> Box<dyn Decoder> {
+        Box::new(Mapped { inner, change })
+    }
+
+    fn mapped(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+        events.iter_mut().for_each(&self.change);
+        events
+    }
+}
+
+impl<F: Fn(&mut StreamEvent) + Send + 'static> Decoder for Mapped<F> {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        let events = self.inner.feed(bytes);
+        self.mapped(events)
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        let events = self.inner.feed_whole(answer);
+        self.mapped(events)
+    }
+
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+        let events = self.inner.finish(cut);
+        self.mapped(events)
+    }
+
+    fn ended(&self) -> bool {
+        self.inner.ended()
+    }
+
+    fn has_start_event(&self) -> bool {
+        self.inner.has_start_event()
+    }
+}
+
 /// Protocols by name.
 #[derive(Clone)]
 pub struct Protocols(BTreeMap<String, Arc<dyn Protocol>>);
@@ -159,14 +228,18 @@ impl Default for Protocols {
     /// All protocols of this crate.
     fn default() -> Protocols {
         let mut protocols = Protocols(BTreeMap::new());
-        protocols.register(Arc::new(anthropic_messages::AnthropicMessages));
-        protocols.register(Arc::new(azure_openai_responses::AzureOpenAiResponses));
-        protocols.register(Arc::new(bedrock_converse_stream::BedrockConverseStream));
-        protocols.register(Arc::new(google_generative_ai::GoogleGenerativeAi));
-        protocols.register(Arc::new(google_vertex::GoogleVertex));
-        protocols.register(Arc::new(mistral_conversations::MistralConversations));
-        protocols.register(Arc::new(openai_completions::OpenAiCompletions));
-        protocols.register(Arc::new(openai_responses::OpenAiResponses));
+        for protocol in [
+            anthropic_messages::PROTOCOL,
+            azure_openai_responses::PROTOCOL,
+            bedrock_converse_stream::PROTOCOL,
+            google_generative_ai::PROTOCOL,
+            google_vertex::PROTOCOL,
+            mistral_conversations::PROTOCOL,
+            openai_completions::PROTOCOL,
+            openai_responses::PROTOCOL,
+        ] {
+            protocols.register(Arc::new(protocol));
+        }
         protocols
     }
 }
@@ -345,9 +418,13 @@ fn no_answer(whole: &Value) -> ModelError {
 
 /// The error for an event named `error` that is not in the protocol's form.
 fn named_error(words: &str) -> ModelError {
-    let text: String = words.trim().chars().take(EXCERPT).collect();
-    let text = format!("the provider reported an error: {text}");
-    ModelError::new(ErrorKind::Provider.refined(&text), text)
+    reported(ErrorKind::Provider, &words.trim().chars().take(EXCERPT).collect::<String>())
+}
+
+/// Creates the error that a provider reported with these words.
+fn reported(kind: ErrorKind, words: &str) -> ModelError {
+    let text = format!("the provider reported an error: {words}");
+    ModelError::new(kind.refined(&text), text)
 }
 
 /// Maximum characters quoted from an unexpected answer.

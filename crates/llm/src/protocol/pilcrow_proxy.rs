@@ -17,13 +17,19 @@ use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
 use crate::partial_json::parse_arguments;
 use crate::protocol::sse::SseDecoder;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::{BuiltIn, Decoder, EncodeError, HttpRequest};
 use crate::stream::StreamEvent;
 
 pub const API: &str = "pilcrow-proxy";
 
-#[derive(Debug, Clone, Copy)]
-pub struct PilcrowProxy;
+pub const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode_request,
+    decoder: |_, empty| {
+        Box::new(Client { sse: SseDecoder::default(), built: Built::new(empty), ended: false })
+    },
+    sends_own_key: false,
+};
 
 /// A request to a proxy.
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,55 +85,40 @@ enum Cache {
     Short,
     Long,
 }
-
-impl Protocol for PilcrowProxy {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        super::check_tools(endpoint, request)?;
-        let asked = Asked {
-            model: format!("{}/{}", endpoint.provider, endpoint.model),
-            context: Context {
-                system: request.system.clone(),
-                messages: request.messages.to_vec(),
-                tools: request.tools.clone(),
+fn encode_request(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    super::check_tools(endpoint, request)?;
+    let asked = Asked {
+        model: format!("{}/{}", endpoint.provider, endpoint.model),
+        context: Context {
+            system: request.system.clone(),
+            messages: request.messages.to_vec(),
+            tools: request.tools.clone(),
+        },
+        options: Options {
+            max_tokens: request.max_tokens,
+            temperature: request.temperature,
+            thinking: request.thinking.or(endpoint.level),
+            tool_choice: match &request.tool_choice {
+                ToolChoice::Auto => Choice::Auto,
+                ToolChoice::Any => Choice::Any,
+                ToolChoice::None => Choice::None,
+                ToolChoice::Tool(name) => Choice::Tool(name.clone()),
             },
-            options: Options {
-                max_tokens: request.max_tokens,
-                temperature: request.temperature,
-                thinking: request.thinking.or(endpoint.level),
-                tool_choice: match &request.tool_choice {
-                    ToolChoice::Auto => Choice::Auto,
-                    ToolChoice::Any => Choice::Any,
-                    ToolChoice::None => Choice::None,
-                    ToolChoice::Tool(name) => Choice::Tool(name.clone()),
-                },
-                cache: match request.cache {
-                    CacheRetention::None => Cache::None,
-                    CacheRetention::Short => Cache::Short,
-                    CacheRetention::Long => Cache::Long,
-                },
-                session_id: request.session_id.clone(),
+            cache: match request.cache {
+                CacheRetention::None => Cache::None,
+                CacheRetention::Short => Cache::Short,
+                CacheRetention::Long => Cache::Long,
             },
-        };
-        // Strings, numbers and lists of them always serialize.
-        let body = serde_json::to_value(asked).unwrap_or_default();
-        // A key in the request is for the provider; the proxy has its own key.
-        let keyless = Request { api_key: None, ..request.clone() };
-        let http = HttpRequest::new(endpoint, &keyless, "api/stream", Auth::bearer(), body);
-        // The proxy applies the provider's restrictions.
-        Ok(HttpRequest { names: Default::default(), ..http })
-    }
-
-    fn sends_own_key(&self) -> bool {
-        false
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(Client { sse: SseDecoder::default(), built: Built::new(empty), ended: false })
-    }
+            session_id: request.session_id.clone(),
+        },
+    };
+    // Strings, numbers and lists of them always serialize.
+    let body = serde_json::to_value(asked).unwrap_or_default();
+    // A key in the request is for the provider; the proxy has its own key.
+    let keyless = Request { api_key: None, ..request.clone() };
+    let http = HttpRequest::new(endpoint, &keyless, "api/stream", Auth::bearer(), body);
+    // The proxy applies the provider's restrictions.
+    Ok(HttpRequest { names: Default::default(), ..http })
 }
 
 /// Parses a request to a proxy: the model as `PROVIDER/ID`, and the request.
@@ -368,6 +359,7 @@ impl Decoder for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Protocol;
 
     #[test]
     fn a_proxied_request_round_trips() {
@@ -391,7 +383,7 @@ mod tests {
             observer: None,
         };
         let endpoint = Endpoint::new("anthropic", "http://127.0.0.1:1/", "claude");
-        let http = PilcrowProxy.encode(&endpoint, &request).unwrap();
+        let http = PROTOCOL.encode(&endpoint, &request).unwrap();
         assert_eq!(http.url, "http://127.0.0.1:1/api/stream");
         let read = read_request(http.body.to_string().as_bytes()).unwrap();
         assert_eq!(read, ("anthropic/claude".to_owned(), request));
@@ -403,15 +395,15 @@ mod tests {
         let mut endpoint = Endpoint::new("anthropic", "http://127.0.0.1:1/", "claude");
         endpoint.api_key = crate::ApiKey::new("of the proxy");
         let request = Request { api_key: crate::ApiKey::new("of the provider"), ..Request::default() };
-        let http = PilcrowProxy.encode(&endpoint, &request).unwrap();
+        let http = PROTOCOL.encode(&endpoint, &request).unwrap();
         assert_eq!(http.key.map(|(_, key)| key), endpoint.api_key);
-        assert!(!PilcrowProxy.sends_own_key());
+        assert!(!PROTOCOL.sends_own_key());
     }
 
     #[test]
     fn a_cut_stream_keeps_the_received_text() {
         let empty = AssistantMessage::empty("a", "p", "m");
-        let mut decoder = PilcrowProxy.decoder(&Endpoint::new("p", "http://x", "m"), empty);
+        let mut decoder = PROTOCOL.decoder(&Endpoint::new("p", "http://x", "m"), empty);
         decoder.feed(b"data: {\"type\":\"text_start\",\"index\":0}\n\ndata: {\"type\":\"text_delta\",\"index\":0,\"delta\":\"half\"}\n\n");
         let events = decoder.finish(None);
         let [StreamEvent::Error { message }] = &events[..] else { panic!("{events:?}") };

@@ -5,7 +5,12 @@
 //! standard says. The time is linear in the bytes, unlike that of the crate `eventsource-stream`, which
 //! copies unread bytes for each line.
 
+use serde_json::Value;
+
 use crate::message::{ErrorKind, ModelError};
+use crate::protocol::Decoder;
+use crate::protocol::blocks::Blocks;
+use crate::stream::StreamEvent;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
@@ -27,6 +32,76 @@ pub struct TooLarge {
 impl From<TooLarge> for ModelError {
     fn from(error: TooLarge) -> Self {
         ModelError::new(ErrorKind::Provider, error.to_string())
+    }
+}
+
+/// The reader of the events of one protocol.
+pub(super) trait Events: Send {
+    fn blocks(&mut self) -> &mut Blocks;
+
+    /// Reads an event; not called after the end.
+    fn event(&mut self, event: &SseEvent);
+
+    /// Reads a complete answer.
+    fn whole(&mut self, answer: &Value);
+
+    /// Ends the message, by `failure` if there is one.
+    fn end(&mut self, failure: Option<ModelError>);
+
+    /// Ends the message after the last byte; `cut` is the failure that ended the bytes.
+    fn finish(&mut self, cut: Option<ModelError>);
+}
+
+/// A decoder of server-sent events.
+pub(super) struct SseStream<E> {
+    sse: SseDecoder,
+    events: E,
+    ended: bool,
+}
+
+impl<E: Events> SseStream<E> {
+    pub fn new(events: E) -> SseStream<E> {
+        SseStream { sse: SseDecoder::default(), events, ended: false }
+    }
+
+    /// Reads unless the message has ended.
+    fn read(&mut self, read: impl FnOnce(&mut E)) -> Vec<StreamEvent> {
+        if !self.ended {
+            read(&mut self.events);
+        }
+        self.ended = self.events.blocks().ended();
+        self.events.blocks().take()
+    }
+}
+
+impl<E: Events> Decoder for SseStream<E> {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        if self.ended {
+            return Vec::new();
+        }
+        let parsed = self.sse.feed(bytes);
+        self.read(|events| match parsed {
+            Ok(parsed) => {
+                for event in &parsed {
+                    if !events.blocks().ended() {
+                        events.event(event);
+                    }
+                }
+            }
+            Err(error) => events.end(Some(error.into())),
+        })
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        self.read(|events| events.whole(answer))
+    }
+
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+        self.read(|events| events.finish(cut))
+    }
+
+    fn ended(&self) -> bool {
+        self.ended
     }
 }
 

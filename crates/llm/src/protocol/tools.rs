@@ -2,7 +2,7 @@
 //!
 //! A schema is reduced for the model only; arguments are validated against the full one. An invalid
 //! name is replaced by one that depends only on the name, so that the same transcript gives the
-//! same request. [`Renamed`] restores names in calls.
+//! same request. [`restore_names`] restores names in calls.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::message::{AssistantMessage, Content, Message, ModelError};
+use crate::message::{AssistantMessage, Content, Message};
 use crate::model::{Request, ToolDefinition};
-use crate::protocol::Decoder;
 use crate::protocol::strict::{Rules, Strict, looks_around};
+use crate::protocol::{Decoder, Mapped};
 use crate::stream::StreamEvent;
 
 /// Maximum name length that every provider accepts.
@@ -220,69 +220,30 @@ pub(super) fn function(endpoint: &Endpoint, tool: &ToolDefinition) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-/// A decoder that restores the names of renamed tools.
-pub(crate) struct Renamed {
-    inner: Box<dyn Decoder>,
-    names: BTreeMap<String, String>,
-}
-
-impl Renamed {
-    /// Wraps `inner` if there are `names` to restore.
-    pub fn wrap(inner: Box<dyn Decoder>, names: &BTreeMap<String, String>) -> Box<dyn Decoder> {
-        match names.is_empty() {
-            true => inner,
-            false => Box::new(Renamed { inner, names: names.clone() }),
-        }
+/// Wraps `inner` so that renamed tools have their own names again.
+pub(crate) fn restore_names(inner: Box<dyn Decoder>, names: &BTreeMap<String, String>) -> Box<dyn Decoder> {
+    if names.is_empty() {
+        return inner;
     }
-
-    fn own(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
-        let own = |name: &mut String| {
-            if let Some(own) = self.names.get(name) {
-                own.clone_into(name);
-            }
-        };
-        for event in &mut events {
-            match event {
-                StreamEvent::ToolCallStart { name, .. } => own(name),
-                StreamEvent::ToolCallEnd { call, .. } => own(&mut call.name),
-                StreamEvent::Done { message } | StreamEvent::Error { message } => {
-                    let message: &mut AssistantMessage = Arc::make_mut(message);
-                    for content in &mut message.content {
-                        if let Content::ToolCall(call) = content {
-                            own(&mut call.name);
-                        }
-                    }
+    let names = names.clone();
+    let own = move |name: &mut String| {
+        if let Some(own) = names.get(name) {
+            own.clone_into(name);
+        }
+    };
+    Mapped::wrap(inner, move |event| match event {
+        StreamEvent::ToolCallStart { name, .. } => own(name),
+        StreamEvent::ToolCallEnd { call, .. } => own(&mut call.name),
+        StreamEvent::Done { message } | StreamEvent::Error { message } => {
+            let message: &mut AssistantMessage = Arc::make_mut(message);
+            for content in &mut message.content {
+                if let Content::ToolCall(call) = content {
+                    own(&mut call.name);
                 }
-                _ => {}
             }
         }
-        events
-    }
-}
-
-impl Decoder for Renamed {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
-        let events = self.inner.feed(bytes);
-        self.own(events)
-    }
-
-    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
-        let events = self.inner.feed_whole(answer);
-        self.own(events)
-    }
-
-    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
-        let events = self.inner.finish(cut);
-        self.own(events)
-    }
-
-    fn ended(&self) -> bool {
-        self.inner.ended()
-    }
-
-    fn has_start_event(&self) -> bool {
-        self.inner.has_start_event()
-    }
+        _ => {}
+    })
 }
 
 #[cfg(test)]
@@ -359,7 +320,7 @@ mod tests {
         let protocol = Protocols::default().get("openai-completions").unwrap();
         let endpoint = Endpoint::new("p", "http://x", "m");
         let mut decoder =
-            Renamed::wrap(protocol.decoder(&endpoint, AssistantMessage::empty("a", "p", "m")), &names);
+            restore_names(protocol.decoder(&endpoint, AssistantMessage::empty("a", "p", "m")), &names);
         let events = decoder.feed(stream.as_bytes());
         let mut seen = Vec::new();
         for event in &events {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Frame};
-use llm::protocol::pilcrow_proxy::{PilcrowProxy, ProxyEncoder};
+use llm::protocol::pilcrow_proxy::{self, ProxyEncoder};
 use llm::protocol::{Protocol, Protocols};
 use llm::{AssistantMessage, Endpoint, MessageBuilder, StreamEvent};
 
@@ -230,7 +230,7 @@ fn a_proxied_stream_is_equal_to_the_direct_one() {
         let sent: String = direct.iter().map(|event| encoder.write(event)).collect();
         for size in [usize::MAX / 2, 1, 3, 17] {
             assert_eq!(
-                decode(&PilcrowProxy, sent.as_bytes(), |_| size),
+                decode(&pilcrow_proxy::PROTOCOL, sent.as_bytes(), |_| size),
                 direct,
                 "{name} in pieces of {size}"
             );

@@ -2,7 +2,7 @@
 //!
 //! They are one conversation with every kind of content, and servers' deviations.
 
-use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::protocol::openai_completions;
 use llm::protocol::{HttpRequest, Protocol as _};
 use llm::{
     ApiKey, AssistantMessage, Compat, Content, Endpoint, MaxTokensField, Message, Request, StopReason,
@@ -11,7 +11,7 @@ use llm::{
 use serde_json::{Value, json};
 
 fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
-    OpenAiCompletions.encode(endpoint, request).unwrap()
+    openai_completions::PROTOCOL.encode(endpoint, request).unwrap()
 }
 
 fn endpoint() -> Endpoint {

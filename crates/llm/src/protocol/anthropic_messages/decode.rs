@@ -8,12 +8,10 @@ use serde_json::Value;
 
 use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
-use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_words, no_answer, non_empty};
-use crate::stream::StreamEvent;
+use crate::protocol::sse::{Events, SseEvent};
+use crate::protocol::{Data, error_words, no_answer, non_empty, reported};
 
 pub(super) struct MessagesDecoder {
-    sse: SseDecoder,
     blocks: Blocks,
     /// Content indices by the provider's index.
     indices: HashMap<u64, usize>,
@@ -29,7 +27,6 @@ impl MessagesDecoder {
     /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage) -> MessagesDecoder {
         MessagesDecoder {
-            sse: SseDecoder::default(),
             blocks: Blocks::new(empty),
             indices: HashMap::new(),
             calls: HashMap::new(),
@@ -39,67 +36,8 @@ impl MessagesDecoder {
         }
     }
 
-    fn event(&mut self, event: &SseEvent) {
-        if self.blocks.ended() {
-            return;
-        }
-        let data = match crate::protocol::data(&event.data) {
-            Data::Object(data) => data,
-            // Gateways end every stream like that.
-            _ if event.data.trim() == "[DONE]" => return self.end(None),
-            _ if event.event == "error" => return self.fail(ErrorKind::Provider, &event.data),
-            Data::Other => return,
-            Data::Damaged(why) => return self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
-        };
-        // Both the event and the data have the name; some proxies drop one of them.
-        let name = non_empty(&data["type"]).unwrap_or(&event.event);
-        let index = data["index"].as_u64().unwrap_or_default();
-        match name {
-            "message_start" if self.started => {
-                let error = "the stream began a second message before the end of the first";
-                self.end(Some(ModelError::new(ErrorKind::Protocol, error)));
-            }
-            "message_start" => {
-                self.started = true;
-                self.head(&data["message"]);
-                // Gateways put what they have already into the start; the blocks stay open.
-                let blocks = data["message"]["content"].as_array();
-                for (index, block) in (0..).zip(blocks.into_iter().flatten()) {
-                    self.begin(index, block);
-                }
-                self.stop_reason(&data["message"]);
-            }
-            "content_block_start" => self.begin(index, &data["content_block"]),
-            "content_block_delta" => self.delta(index, &data["delta"]),
-            "content_block_stop" => {
-                if let Some(index) = self.indices.remove(&index) {
-                    self.blocks.end_block(index, None);
-                }
-            }
-            "message_delta" => {
-                self.usage(&data["usage"]);
-                self.is_counted |= data["usage"]["output_tokens"].is_u64();
-                self.stop_reason(&data["delta"]);
-            }
-            "message_stop" => self.end(None),
-            "error" => {
-                let error = &data["error"];
-                let kind = match non_empty(&error["type"]).unwrap_or_default() {
-                    "rate_limit_error" => ErrorKind::RateLimit,
-                    "authentication_error" | "permission_error" => ErrorKind::Authentication,
-                    "request_too_large" => ErrorKind::ContextOverflow,
-                    _ => ErrorKind::Provider,
-                };
-                let id = non_empty(&data["request_id"]).map(|id| format!(" (request id {id})"));
-                self.fail(kind, &(error_words(error, None) + &id.unwrap_or_default()));
-            }
-            _ => {}
-        }
-    }
-
     fn fail(&mut self, kind: ErrorKind, text: &str) {
-        self.blocks
-            .end(Err(ModelError::new(kind.refined(text), format!("the provider reported an error: {text}"))));
+        self.blocks.end(Err(reported(kind, text)));
     }
 
     fn head(&mut self, message: &Value) {
@@ -193,43 +131,76 @@ impl MessagesDecoder {
         });
         self.blocks.message().raw_stop_reason = Some(reason.to_owned());
     }
-
-    fn end(&mut self, failure: Option<ModelError>) {
-        let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
-        self.blocks.message().usage.uncounted = self.stop.is_some() && !self.is_counted;
-        self.blocks.end(match (failure, self.stop.take()) {
-            (Some(failure), _) => Err(failure),
-            (None, Some(Ok(reason))) => Ok(reason),
-            (None, Some(Err(error))) => Err(ModelError::new(ErrorKind::Provider, error)),
-            (None, None) if self.started => protocol("the stream ended without stop_reason"),
-            (None, None) => protocol("the stream ended without any part of an answer"),
-        });
-    }
 }
 
-impl Decoder for MessagesDecoder {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
-        if self.blocks.ended() {
-            return Vec::new();
-        }
-        match self.sse.feed(bytes) {
-            Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.end(Some(error.into())),
-        }
-        self.blocks.take()
+impl Events for MessagesDecoder {
+    fn blocks(&mut self) -> &mut Blocks {
+        &mut self.blocks
     }
 
-    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
-        if self.blocks.ended() {
-            return Vec::new();
+    fn event(&mut self, event: &SseEvent) {
+        let data = match crate::protocol::data(&event.data) {
+            Data::Object(data) => data,
+            // Gateways end every stream like that.
+            _ if event.data.trim() == "[DONE]" => return self.end(None),
+            _ if event.event == "error" => return self.fail(ErrorKind::Provider, &event.data),
+            Data::Other => return,
+            Data::Damaged(why) => return self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
+        };
+        // Both the event and the data have the name; some proxies drop one of them.
+        let name = non_empty(&data["type"]).unwrap_or(&event.event);
+        let index = data["index"].as_u64().unwrap_or_default();
+        match name {
+            "message_start" if self.started => {
+                let error = "the stream began a second message before the end of the first";
+                self.end(Some(ModelError::new(ErrorKind::Protocol, error)));
+            }
+            "message_start" => {
+                self.started = true;
+                self.head(&data["message"]);
+                // Gateways put what they have already into the start; the blocks stay open.
+                let blocks = data["message"]["content"].as_array();
+                for (index, block) in (0..).zip(blocks.into_iter().flatten()) {
+                    self.begin(index, block);
+                }
+                self.stop_reason(&data["message"]);
+            }
+            "content_block_start" => self.begin(index, &data["content_block"]),
+            "content_block_delta" => self.delta(index, &data["delta"]),
+            "content_block_stop" => {
+                if let Some(index) = self.indices.remove(&index) {
+                    self.blocks.end_block(index, None);
+                }
+            }
+            "message_delta" => {
+                self.usage(&data["usage"]);
+                self.is_counted |= data["usage"]["output_tokens"].is_u64();
+                self.stop_reason(&data["delta"]);
+            }
+            "message_stop" => self.end(None),
+            "error" => {
+                let error = &data["error"];
+                let kind = match non_empty(&error["type"]).unwrap_or_default() {
+                    "rate_limit_error" => ErrorKind::RateLimit,
+                    "authentication_error" | "permission_error" => ErrorKind::Authentication,
+                    "request_too_large" => ErrorKind::ContextOverflow,
+                    _ => ErrorKind::Provider,
+                };
+                let id = non_empty(&data["request_id"]).map(|id| format!(" (request id {id})"));
+                self.fail(kind, &(error_words(error, None) + &id.unwrap_or_default()));
+            }
+            _ => {}
         }
+    }
+
+    fn whole(&mut self, answer: &Value) {
         if answer["error"].is_object() {
             self.fail(ErrorKind::Provider, &error_words(&answer["error"], None));
-            return self.blocks.take();
+            return;
         }
         if !answer["content"].is_array() {
             self.end(Some(no_answer(answer)));
-            return self.blocks.take();
+            return;
         }
         self.started = true;
         self.head(answer);
@@ -242,10 +213,18 @@ impl Decoder for MessagesDecoder {
         }
         self.stop_reason(answer);
         self.end(None);
-        self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+    fn end(&mut self, failure: Option<ModelError>) {
+        self.blocks.message().usage.uncounted = self.stop.is_some() && !self.is_counted;
+        let missing = match self.started {
+            true => "the stream ended without stop_reason",
+            false => "the stream ended without any part of an answer",
+        };
+        self.blocks.end_with(failure, self.stop.take(), missing);
+    }
+
+    fn finish(&mut self, cut: Option<ModelError>) {
         // Without `message_stop` a part may be missing, even after the stop reason.
         let unfinished = self.started && !self.blocks.ended();
         let cut = cut.or_else(|| {
@@ -254,10 +233,5 @@ impl Decoder for MessagesDecoder {
             })
         });
         self.end(cut);
-        self.blocks.take()
-    }
-
-    fn ended(&self) -> bool {
-        self.blocks.ended()
     }
 }

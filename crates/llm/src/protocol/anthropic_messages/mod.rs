@@ -3,26 +3,14 @@
 mod decode;
 mod encode;
 
-use crate::endpoint::Endpoint;
-use crate::message::AssistantMessage;
-use crate::model::Request;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::BuiltIn;
+use crate::protocol::sse::SseStream;
 
 pub const API: &str = "anthropic-messages";
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AnthropicMessages;
-
-impl Protocol for AnthropicMessages {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        encode::encode(endpoint, request)
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::MessagesDecoder::new(empty))
-    }
-}
+pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode::encode,
+    decoder: |_, empty| Box::new(SseStream::new(decode::MessagesDecoder::new(empty))),
+    sends_own_key: true,
+};

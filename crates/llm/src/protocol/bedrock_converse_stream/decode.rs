@@ -233,16 +233,12 @@ impl ConverseDecoder {
     }
 
     fn end(&mut self, failure: Option<ModelError>) {
-        let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
-        let calls = self.blocks.has_calls();
-        self.blocks.end(match (failure, self.stop.take()) {
-            (Some(failure), _) => Err(failure),
-            (None, Some(Ok(StopReason::Stop))) if calls => Ok(StopReason::ToolUse),
-            (None, Some(Ok(reason))) => Ok(reason),
-            (None, Some(Err(error))) => Err(ModelError::new(ErrorKind::Provider, error)),
-            (None, None) if self.any => protocol("the stream ended before messageStop"),
-            (None, None) => protocol("the stream ended without any part of an answer"),
-        });
+        let missing = match self.any {
+            true => "the stream ended before messageStop",
+            false => "the stream ended without any part of an answer",
+        };
+        let stop = self.stop.take().map(|stop| stop.map(|reason| self.blocks.with_calls(reason)));
+        self.blocks.end_with(failure, stop, missing);
     }
 
     fn whole(&mut self, answer: &Value) {

@@ -7,26 +7,13 @@
 mod decode;
 mod encode;
 
-use crate::endpoint::Endpoint;
-use crate::message::AssistantMessage;
-use crate::model::Request;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::BuiltIn;
 
 pub const API: &str = "bedrock-converse-stream";
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BedrockConverseStream;
-
-impl Protocol for BedrockConverseStream {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        encode::encode(endpoint, request)
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::ConverseDecoder::new(empty))
-    }
-}
+pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode::encode,
+    decoder: |_, empty| Box::new(decode::ConverseDecoder::new(empty)),
+    sends_own_key: true,
+};

@@ -8,12 +8,10 @@ use serde_json::Value;
 use super::partial_arguments::PartialArguments;
 use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
-use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
-use crate::stream::StreamEvent;
+use crate::protocol::sse::{Events, SseEvent};
+use crate::protocol::{Data, error_words, named_error, no_answer, non_empty, reported};
 
 pub(in crate::protocol) struct GenerateDecoder {
-    sse: SseDecoder,
     blocks: Blocks,
     open: Option<Open>,
     /// The call that will continue.
@@ -38,26 +36,7 @@ struct Open {
 impl GenerateDecoder {
     /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage) -> GenerateDecoder {
-        GenerateDecoder {
-            sse: SseDecoder::default(),
-            blocks: Blocks::new(empty),
-            open: None,
-            call: None,
-            finish: None,
-            chunks: 0,
-        }
-    }
-
-    fn event(&mut self, event: &SseEvent) {
-        if self.blocks.ended() {
-            return;
-        }
-        match crate::protocol::data(&event.data) {
-            Data::Object(chunk) => self.chunk(&chunk),
-            Data::Other if event.event == "error" => self.end(Some(named_error(&event.data))),
-            Data::Other => {}
-            Data::Damaged(why) => self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
-        }
+        GenerateDecoder { blocks: Blocks::new(empty), open: None, call: None, finish: None, chunks: 0 }
     }
 
     fn chunk(&mut self, chunk: &Value) {
@@ -65,8 +44,7 @@ impl GenerateDecoder {
         if chunk["error"].is_object() {
             let error = &chunk["error"];
             let kind = ErrorKind::of_code(&error["code"]);
-            let text = format!("the provider reported an error: {}", error_words(error, None));
-            return self.end(Some(ModelError::new(kind.refined(&text), text)));
+            return self.end(Some(reported(kind, &error_words(error, None))));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["responseId"]), non_empty(&chunk["modelVersion"]));
@@ -179,43 +157,30 @@ impl GenerateDecoder {
         }
         .summed();
     }
-
-    fn end(&mut self, failure: Option<ModelError>) {
-        let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
-        self.end_call();
-        let calls = self.blocks.has_calls();
-        self.blocks.end(match (failure, self.finish.take()) {
-            (Some(failure), _) => Err(failure),
-            (None, Some(Ok(StopReason::Stop))) if calls => Ok(StopReason::ToolUse),
-            (None, Some(Ok(reason))) => Ok(reason),
-            (None, Some(Err(error))) => Err(ModelError::new(ErrorKind::Provider, error)),
-            (None, None) if self.chunks == 0 => protocol("the stream ended without any part of an answer"),
-            (None, None) => protocol("the stream ended without finishReason"),
-        });
-    }
 }
 
-impl Decoder for GenerateDecoder {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
-        if self.blocks.ended() {
-            return Vec::new();
-        }
-        match self.sse.feed(bytes) {
-            Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.end(Some(error.into())),
-        }
-        self.blocks.take()
+impl Events for GenerateDecoder {
+    fn blocks(&mut self) -> &mut Blocks {
+        &mut self.blocks
     }
 
-    /// Decodes one response, or a list of them if `alt=sse` is not supported.
-    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+    fn event(&mut self, event: &SseEvent) {
+        match crate::protocol::data(&event.data) {
+            Data::Object(chunk) => self.chunk(&chunk),
+            Data::Other if event.event == "error" => self.end(Some(named_error(&event.data))),
+            Data::Other => {}
+            Data::Damaged(why) => self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
+        }
+    }
+
+    fn whole(&mut self, answer: &Value) {
         let chunks = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
         const KNOWN: [&str; 4] = ["candidates", "promptFeedback", "usageMetadata", "error"];
         if let [only] = chunks
             && !KNOWN.iter().any(|field| only.get(field).is_some())
         {
             self.end(Some(no_answer(only)));
-            return self.blocks.take();
+            return;
         }
         for chunk in chunks {
             if !self.blocks.ended() {
@@ -223,16 +188,20 @@ impl Decoder for GenerateDecoder {
             }
         }
         self.end(None);
-        self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+    fn end(&mut self, failure: Option<ModelError>) {
+        self.end_call();
+        let missing = match self.chunks {
+            0 => "the stream ended without any part of an answer",
+            _ => "the stream ended without finishReason",
+        };
+        let stop = self.finish.take().map(|stop| stop.map(|reason| self.blocks.with_calls(reason)));
+        self.blocks.end_with(failure, stop, missing);
+    }
+
+    fn finish(&mut self, cut: Option<ModelError>) {
         // The protocol has no end marker, so nothing is cut after a finish reason.
         self.end(if self.finish.is_some() { None } else { cut });
-        self.blocks.take()
-    }
-
-    fn ended(&self) -> bool {
-        self.blocks.ended()
     }
 }

@@ -7,28 +7,22 @@ pub(super) mod encode;
 mod partial_arguments;
 
 use crate::endpoint::{Auth, Endpoint};
-use crate::message::AssistantMessage;
 use crate::model::Request;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::sse::SseStream;
+use crate::protocol::{BuiltIn, EncodeError, HttpRequest};
 
 pub const API: &str = "google-generative-ai";
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GoogleGenerativeAi;
+pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode_request,
+    decoder: |_, empty| Box::new(SseStream::new(decode::GenerateDecoder::new(empty))),
+    sends_own_key: true,
+};
 
-impl Protocol for GoogleGenerativeAi {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        let (body, thinking) = encode::body(encode::Place { api: API, ids: true }, endpoint, request)?;
-        let path = format!("models/{}:streamGenerateContent?alt=sse", endpoint.model);
-        let http = HttpRequest::new(endpoint, request, &path, Auth::header("x-goog-api-key"), body);
-        Ok(HttpRequest { thinking, ..http })
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::GenerateDecoder::new(empty))
-    }
+fn encode_request(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    let (body, thinking) = encode::body(encode::Place { api: API, ids: true }, endpoint, request)?;
+    let path = format!("models/{}:streamGenerateContent?alt=sse", endpoint.model);
+    let http = HttpRequest::new(endpoint, request, &path, Auth::header("x-goog-api-key"), body);
+    Ok(HttpRequest { thinking, ..http })
 }

@@ -6,27 +6,15 @@
 mod decode;
 mod encode;
 
-use crate::endpoint::Endpoint;
-use crate::message::AssistantMessage;
-use crate::model::Request;
+use crate::protocol::BuiltIn;
 use crate::protocol::chunks::ChunkDecoder;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::sse::SseStream;
 
 pub const API: &str = "mistral-conversations";
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MistralConversations;
-
-impl Protocol for MistralConversations {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        encode::encode(endpoint, request)
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(ChunkDecoder::new(empty, decode::Mistral::default()))
-    }
-}
+pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode::encode,
+    decoder: |_, empty| Box::new(SseStream::new(ChunkDecoder::new(empty, decode::Mistral::default()))),
+    sends_own_key: true,
+};

@@ -7,28 +7,18 @@ mod decode;
 mod details;
 mod encode;
 
-use crate::endpoint::Endpoint;
-use crate::message::AssistantMessage;
-use crate::model::Request;
+use crate::protocol::BuiltIn;
 use crate::protocol::chunks::ChunkDecoder;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::sse::SseStream;
 
 pub const API: &str = "openai-completions";
 
-#[derive(Debug, Clone, Copy)]
-pub struct OpenAiCompletions;
-
-impl Protocol for OpenAiCompletions {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        encode::encode(endpoint, request)
-    }
-
-    fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
+pub const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode::encode,
+    decoder: |endpoint, empty| {
         let dialect = decode::Completions::new(endpoint.compat.finish_reason);
-        Box::new(ChunkDecoder::new(empty, dialect))
-    }
-}
+        Box::new(SseStream::new(ChunkDecoder::new(empty, dialect)))
+    },
+    sends_own_key: true,
+};

@@ -10,12 +10,10 @@ use serde_json::Value;
 use super::{call_id, is_replayable, text_signature};
 use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
-use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
-use crate::stream::StreamEvent;
+use crate::protocol::sse::{Events, SseEvent};
+use crate::protocol::{Data, error_words, named_error, no_answer, non_empty, reported};
 
 pub(in crate::protocol) struct ResponsesDecoder {
-    sse: SseDecoder,
     blocks: Blocks,
     /// Open items, by the provider's number.
     items: HashMap<u64, Item>,
@@ -46,7 +44,6 @@ impl ResponsesDecoder {
     /// Creates a decoder that fills `empty`.
     pub fn new(empty: AssistantMessage) -> ResponsesDecoder {
         ResponsesDecoder {
-            sse: SseDecoder::default(),
             blocks: Blocks::new(empty),
             items: HashMap::new(),
             late: false,
@@ -61,72 +58,6 @@ impl ResponsesDecoder {
     /// Some servers send encrypted reasoning only there.
     pub(crate) fn with_late_reasoning(self) -> ResponsesDecoder {
         ResponsesDecoder { late: true, ..self }
-    }
-
-    fn event(&mut self, event: &SseEvent) {
-        if self.blocks.ended() {
-            return;
-        }
-        let data = match crate::protocol::data(&event.data) {
-            Data::Object(data) => data,
-            Data::Other if event.event == "error" => return self.blocks.end(Err(named_error(&event.data))),
-            Data::Other => return,
-            Data::Damaged(why) => return self.blocks.end(Err(ModelError::new(ErrorKind::Protocol, why))),
-        };
-        self.any = true;
-        let number = data["output_index"].as_u64().unwrap_or_default();
-        let piece = non_empty(&data["delta"]).unwrap_or_default();
-        match non_empty(&data["type"]).unwrap_or(&event.event) {
-            "response.created" | "response.in_progress" => self.head(&data["response"]),
-            "response.output_item.added" => self.added(number, &data["item"]),
-            "response.output_text.delta" | "response.refusal.delta" => {
-                let item = self.item(number, Blocks::begin_text);
-                self.blocks.push(item.index, piece);
-            }
-            // Some servers send the complete text only here.
-            "response.output_text.done"
-                if !self.items.contains_key(&number) && !self.done.contains(&number) =>
-            {
-                if let Some(text) = non_empty(&data["text"]) {
-                    let item = self.item(number, Blocks::begin_text);
-                    self.blocks.push(item.index, text);
-                }
-            }
-            "response.reasoning_text.delta" => {
-                let item = self.item(number, |blocks| blocks.begin_thinking(false));
-                self.blocks.push(item.index, piece);
-            }
-            "response.reasoning_summary_text.delta" => {
-                let item = self.item(number, |blocks| blocks.begin_thinking(false));
-                let part = data["summary_index"].as_u64().unwrap_or(item.part);
-                if part != item.part {
-                    self.blocks.push(item.index, "\n\n");
-                    self.items.insert(number, Item { part, ..item });
-                }
-                self.blocks.push(item.index, piece);
-            }
-            "response.function_call_arguments.delta" => {
-                if let Some(item) = self.items.get(&number).filter(|item| item.is_call) {
-                    self.blocks.push(item.index, piece);
-                }
-            }
-            "response.function_call_arguments.done" => {
-                if let Some(item) = self.items.get(&number).filter(|item| item.is_call)
-                    && let Some(whole) = data["arguments"].as_str()
-                {
-                    self.blocks.set_arguments(item.index, whole);
-                }
-            }
-            "response.output_item.done" => self.done(number, &data["item"]),
-            "response.completed" | "response.incomplete" | "response.failed" => {
-                self.terminal(&data["response"]);
-            }
-            "error" => {
-                let error = if data["error"].is_object() { &data["error"] } else { &data };
-                self.failed(error);
-            }
-            _ => {}
-        }
     }
 
     fn head(&mut self, response: &Value) {
@@ -193,8 +124,7 @@ impl ResponsesDecoder {
 
     fn failed(&mut self, error: &Value) {
         let kind = ErrorKind::of_code(&error["code"]);
-        let text = format!("the provider reported an error: {}", error_words(error, None));
-        self.blocks.end(Err(ModelError::new(kind.refined(&text), text)));
+        self.blocks.end(Err(reported(kind, &error_words(error, None))));
     }
 
     fn terminal(&mut self, response: &Value) {
@@ -261,22 +191,75 @@ fn texts(parts: &Value, fields: &[&str], between: &str) -> String {
     texts.join(between)
 }
 
-impl Decoder for ResponsesDecoder {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
-        if self.blocks.ended() {
-            return Vec::new();
-        }
-        match self.sse.feed(bytes) {
-            Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.blocks.end(Err(error.into())),
-        }
-        self.blocks.take()
+impl Events for ResponsesDecoder {
+    fn blocks(&mut self) -> &mut Blocks {
+        &mut self.blocks
     }
 
-    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
-        if self.blocks.ended() {
-            return Vec::new();
+    fn event(&mut self, event: &SseEvent) {
+        let data = match crate::protocol::data(&event.data) {
+            Data::Object(data) => data,
+            Data::Other if event.event == "error" => return self.blocks.end(Err(named_error(&event.data))),
+            Data::Other => return,
+            Data::Damaged(why) => return self.blocks.end(Err(ModelError::new(ErrorKind::Protocol, why))),
+        };
+        self.any = true;
+        let number = data["output_index"].as_u64().unwrap_or_default();
+        let piece = non_empty(&data["delta"]).unwrap_or_default();
+        match non_empty(&data["type"]).unwrap_or(&event.event) {
+            "response.created" | "response.in_progress" => self.head(&data["response"]),
+            "response.output_item.added" => self.added(number, &data["item"]),
+            "response.output_text.delta" | "response.refusal.delta" => {
+                let item = self.item(number, Blocks::begin_text);
+                self.blocks.push(item.index, piece);
+            }
+            // Some servers send the complete text only here.
+            "response.output_text.done"
+                if !self.items.contains_key(&number) && !self.done.contains(&number) =>
+            {
+                if let Some(text) = non_empty(&data["text"]) {
+                    let item = self.item(number, Blocks::begin_text);
+                    self.blocks.push(item.index, text);
+                }
+            }
+            "response.reasoning_text.delta" => {
+                let item = self.item(number, |blocks| blocks.begin_thinking(false));
+                self.blocks.push(item.index, piece);
+            }
+            "response.reasoning_summary_text.delta" => {
+                let item = self.item(number, |blocks| blocks.begin_thinking(false));
+                let part = data["summary_index"].as_u64().unwrap_or(item.part);
+                if part != item.part {
+                    self.blocks.push(item.index, "\n\n");
+                    self.items.insert(number, Item { part, ..item });
+                }
+                self.blocks.push(item.index, piece);
+            }
+            "response.function_call_arguments.delta" => {
+                if let Some(item) = self.items.get(&number).filter(|item| item.is_call) {
+                    self.blocks.push(item.index, piece);
+                }
+            }
+            "response.function_call_arguments.done" => {
+                if let Some(item) = self.items.get(&number).filter(|item| item.is_call)
+                    && let Some(whole) = data["arguments"].as_str()
+                {
+                    self.blocks.set_arguments(item.index, whole);
+                }
+            }
+            "response.output_item.done" => self.done(number, &data["item"]),
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.terminal(&data["response"]);
+            }
+            "error" => {
+                let error = if data["error"].is_object() { &data["error"] } else { &data };
+                self.failed(error);
+            }
+            _ => {}
         }
+    }
+
+    fn whole(&mut self, answer: &Value) {
         if answer["output"].is_array() {
             self.terminal(answer);
         } else if answer["error"].is_object() {
@@ -284,19 +267,18 @@ impl Decoder for ResponsesDecoder {
         } else {
             self.blocks.end(Err(no_answer(answer)));
         }
-        self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+    fn end(&mut self, failure: Option<ModelError>) {
         let text = match self.any {
             true => "the stream ended before the response did",
             false => "the stream ended without any part of an answer",
         };
-        self.blocks.end(Err(cut.unwrap_or_else(|| ModelError::new(ErrorKind::Protocol, text.to_owned()))));
-        self.blocks.take()
+        let failure = failure.unwrap_or_else(|| ModelError::new(ErrorKind::Protocol, text.to_owned()));
+        self.blocks.end(Err(failure));
     }
 
-    fn ended(&self) -> bool {
-        self.blocks.ended()
+    fn finish(&mut self, cut: Option<ModelError>) {
+        self.end(cut);
     }
 }

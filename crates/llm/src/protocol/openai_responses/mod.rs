@@ -8,29 +8,23 @@ pub(super) mod encode;
 use serde_json::{Value, json};
 
 use crate::endpoint::{Auth, Endpoint};
-use crate::message::AssistantMessage;
 use crate::model::Request;
-use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::protocol::sse::SseStream;
+use crate::protocol::{BuiltIn, EncodeError, HttpRequest};
 
 pub const API: &str = "openai-responses";
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OpenAiResponses;
+pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+    name: API,
+    encode: encode_request,
+    decoder: |_, empty| Box::new(SseStream::new(decode::ResponsesDecoder::new(empty))),
+    sends_own_key: true,
+};
 
-impl Protocol for OpenAiResponses {
-    fn name(&self) -> &str {
-        API
-    }
-
-    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        let (body, thinking) = encode::body(API, &endpoint.model, endpoint, request)?;
-        let http = HttpRequest::new(endpoint, request, "responses", Auth::bearer(), body);
-        Ok(HttpRequest { thinking, ..http })
-    }
-
-    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::ResponsesDecoder::new(empty))
-    }
+fn encode_request(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    let (body, thinking) = encode::body(API, &endpoint.model, endpoint, request)?;
+    let http = HttpRequest::new(endpoint, request, "responses", Auth::bearer(), body);
+    Ok(HttpRequest { thinking, ..http })
 }
 
 /// Whether a reasoning item has content.
