@@ -19,7 +19,7 @@ use crate::install::{Install, exact};
 
 pub use wrap::Wrap;
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebuggerDefinition {
     /// Unique name; the file's name without `.toml`.
@@ -99,7 +99,7 @@ pub enum Executable {
 }
 
 /// The command that starts an adapter.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebuggerCommand {
     /// Names on the search path or absolute paths; the first that exists is started.
@@ -368,32 +368,7 @@ impl Definition for DebuggerDefinition {
 impl DebuggerDefinition {
     /// Creates a definition from the name of an adapter that Pilcrow did not start.
     pub fn unknown(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            about: String::new(),
-            rank: u32::MAX,
-            patterns: Globs::default(),
-            executables: Vec::new(),
-            sources: BTreeMap::new(),
-            types: Vec::new(),
-            directories: false,
-            interpreters: Vec::new(),
-            command: DebuggerCommand { candidates: Vec::new(), args: Vec::new(), env: BTreeMap::new() },
-            transport: Transport::Stdio,
-            variables: BTreeMap::new(),
-            texts: BTreeMap::new(),
-            launch: Value::Null,
-            stdin: None,
-            launch_executable: None,
-            attach: None,
-            exceptions: Vec::new(),
-            tests: BTreeMap::new(),
-            quirks: Quirks::default(),
-            install: Install::none(),
-            verified: None,
-            from_project: false,
-            source: Box::default(),
-        }
+        Self { name: name.to_owned(), rank: u32::MAX, ..Self::default() }
     }
 
     /// Returns the programs of which one must be installed.

@@ -18,7 +18,7 @@ pub use run::{InstallError, Installed, Installer, Progress};
 pub(crate) const COMPLETE: &str = ".complete";
 
 /// The package manager that installs a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
     /// npm installs into the managed directory.
@@ -30,6 +30,7 @@ pub enum How {
     /// Debian's package manager installs for the whole system.
     Apt,
     /// The user installs, as a page describes.
+    #[default]
     Page,
 }
 
@@ -46,7 +47,7 @@ impl std::fmt::Display for How {
 }
 
 /// The packages and the manager of an installation.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Install {
     pub how: How,
@@ -70,11 +71,6 @@ pub(crate) fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instal
 }
 
 impl Install {
-    /// Creates the value for a program without an installer.
-    pub(crate) fn none() -> Self {
-        Self { how: How::Page, packages: Vec::new(), overrides: Vec::new(), command: None, page: None }
-    }
-
     fn check(&self) -> Result<(), String> {
         let Self { how, packages, overrides, command, page } = self;
         if let Some(package) = packages.iter().find(|package| !is_exact(*how, package)) {

@@ -247,27 +247,21 @@ pub struct LanguageVersionRule {
 
 /// Conditions under which a server counts as loaded; all given ones must hold.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ReadyRule {
     /// Whether loading lasts while work that the server started itself is under way.
     ///
     /// The server reports such work by `$/progress`.
-    #[serde(default)]
     pub progress: bool,
     /// Time in ms in which work of `progress` must begin, from the first open document.
-    #[serde(default)]
     pub grace_ms: u64,
     /// Texts in the titles of work that does not count as loading.
-    #[serde(default)]
     pub ignored_progress: Vec<String>,
     /// Texts in the titles of work that reports an error; answers do not wait for it.
-    #[serde(default)]
     pub error_progress: Vec<String>,
     /// Texts of which the server must have sent one in a `window/logMessage`.
-    #[serde(default)]
     pub log_messages: Vec<String>,
     /// Methods of which the server must have sent a request.
-    #[serde(default)]
     pub requests: Vec<String>,
     /// Method of the server's status notifications.
     pub status_method: Option<String>,
@@ -283,15 +277,9 @@ pub struct ReadyRule {
     ///
     /// A server that has not listed the project's files yet would not count an opened document among them
     /// after it is closed.
-    #[serde(default)]
     pub delay_open: bool,
     /// The time after which the server counts as loaded in any case.
-    #[serde(default = "default_ready_timeout")]
     pub timeout_s: u64,
-}
-
-fn default_ready_timeout() -> u64 {
-    60
 }
 
 impl Default for ReadyRule {
@@ -308,7 +296,7 @@ impl Default for ReadyRule {
             status_health: None,
             status_text: None,
             delay_open: false,
-            timeout_s: default_ready_timeout(),
+            timeout_s: 60,
         }
     }
 }
