@@ -9,6 +9,9 @@ use crate::client::RequestError;
 use crate::debuggee::BadHandle;
 use crate::debuggee::WrongState;
 
+/// The result of a debug operation.
+pub type Result<T, E = DapError> = std::result::Result<T, E>;
+
 /// Error of a debug operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DapError {

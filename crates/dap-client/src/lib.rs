@@ -23,7 +23,7 @@ pub use debuggee::{
     Handle, Input, InstructionBreakpoint, Machine, Need, Output, Piece, Placed, Since, SourceBreakpoint,
     State, Stop, WrongState, conditional, runs_on,
 };
-pub use error::DapError;
+pub use error::{DapError, Result};
 pub use launch::{LaunchPlan, LaunchSpec, Target};
 pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session, Thread, Variable};
 pub use sessions::reverse::{DenySpawns, SpawnApprover};

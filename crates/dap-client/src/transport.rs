@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use wire::local;
 use workspace::ProtectedFiles;
 
-use crate::error::DapError;
+use crate::error::{DapError, Result};
 use crate::launch::LaunchPlan;
 use adapters::Transport;
 
@@ -108,7 +108,7 @@ pub(crate) async fn reconnect(
     processes: &Processes,
     grant: &SpawnGrant,
     deadline: Instant,
-) -> Result<Connection, DapError> {
+) -> Result<Connection> {
     match address {
         Address::Port(port) => {
             let failed = |error| DapError::Crashed { adapter: adapter.to_owned(), why: no_port(&error) };
@@ -133,7 +133,7 @@ pub(crate) async fn connect_to(
     host: &str,
     port: u16,
     deadline: Instant,
-) -> Result<Connection, DapError> {
+) -> Result<Connection> {
     let connect = || TcpStream::connect((host, port));
     connect_in_time(adapter, || format!("{host}:{port}"), connect, deadline).await
 }
@@ -143,7 +143,7 @@ async fn connect_in_time<F: Future<Output = std::io::Result<TcpStream>>>(
     address: impl Fn() -> String,
     attempt: impl Fn() -> F,
     deadline: Instant,
-) -> Result<Connection, DapError> {
+) -> Result<Connection> {
     let mut last = String::new();
     let mut pause = Pause(RETRY.0);
     let connect = async {
@@ -231,7 +231,7 @@ pub(crate) async fn open(
     directory: Option<&StateDir>,
     deadline: Instant,
     tracker: &TaskTracker,
-) -> Result<Connection, DapError> {
+) -> Result<Connection> {
     let adapter = &plan.adapter.name;
     let failed = |why: String| DapError::Crashed { adapter: adapter.clone(), why };
     let socket = |error: std::io::Error| failed(no_port(&error));

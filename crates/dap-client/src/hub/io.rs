@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use futures_util::stream::StreamExt;
 use process::deadlines;
-use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -141,45 +140,23 @@ impl HubHandle {
         }
     }
 
-    /// Adds the editor that owns the session.
-    ///
-    /// [`HubHandle::forward_external`] receives its messages.
-    pub(crate) async fn join_external(&self) -> ClientId {
-        let client = self.next.fetch_add(1, Ordering::Relaxed);
-        self.send(Command::Handle(Input::ExternalClientJoined { client })).await;
-        client
-    }
-
-    /// Handles one external message, in the order of calls.
-    pub(crate) async fn forward_external(&self, input: Input) {
+    /// Handles an input, in the order of calls.
+    pub async fn handle(&self, input: Input) {
         self.send(Command::Handle(input)).await;
     }
 
-    /// Returns control to the agent.
-    pub async fn return_control(&self) {
-        self.send(Command::Handle(Input::ReturnControl)).await;
-    }
-
-    /// Removes the agent's breakpoints after its run was stopped.
+    /// Adds the editor that owns the session.
     ///
-    /// A joined user gets control.
-    pub(crate) async fn drop_agent_breakpoints(&self) {
-        self.send(Command::Handle(Input::AgentStopped)).await;
-    }
-
-    /// Asks joined clients that support it to join a child session.
-    pub async fn child_started(&self, configuration: Value) {
-        self.send(Command::Handle(Input::ChildStarted { configuration })).await;
-    }
-
-    /// Stops asking clients to join a child session.
-    pub async fn child_ended(&self, configuration: Value) {
-        self.send(Command::Handle(Input::ChildEnded { configuration })).await;
+    /// [`HubHandle::handle`] receives its messages.
+    pub(crate) async fn join_external(&self) -> ClientId {
+        let client = self.next.fetch_add(1, Ordering::Relaxed);
+        self.handle(Input::ExternalClientJoined { client }).await;
+        client
     }
 
     /// Announces a relaunch and returns the user's breakpoints.
     ///
-    /// [`HubHandle::end_relaunch`] must follow; it reports the end to joined clients.
+    /// [`Input::Relaunched`] must follow; it reports the end to joined clients.
     pub(crate) async fn begin_relaunch(&self) -> Vec<BreakpointRequest> {
         self.request_user_breakpoints(true).await
     }
@@ -193,13 +170,6 @@ impl HubHandle {
         self.send(Command::UserBreakpoints { relaunch, reply }).await;
         // An error means that the hub and its breakpoints have ended.
         answer.await.unwrap_or_default()
-    }
-
-    /// Reports the configuration of the relaunched session.
-    ///
-    /// `None` if the launch failed.
-    pub(crate) async fn end_relaunch(&self, configuration: Option<Value>) {
-        self.send(Command::Handle(Input::Relaunched { configuration })).await;
     }
 
     /// Ends the hub and informs its clients.

@@ -18,7 +18,8 @@ use workspace::ProtectedFiles;
 use super::{Clock, Session};
 use crate::debuggee::Category;
 use crate::debuggee::{End, Ending, Input, State};
-use crate::error::DapError;
+use crate::error::Result;
+use crate::hub;
 use crate::transport::with_tail;
 
 /// Capability that lets a disconnect end the program (DAP §DisconnectArguments).
@@ -34,7 +35,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError::Unsupported`].
-    pub fn can_end(&self) -> Result<(), DapError> {
+    pub fn can_end(&self) -> Result<()> {
         if self.can(ENDS) || self.can("supportsTerminateRequest") {
             return Ok(());
         }
@@ -51,7 +52,7 @@ impl Session {
     pub async fn disconnect(&self, clock: &Clock) {
         if self.hub_status().joined_clients > 0 {
             // The user's session continues.
-            return self.hub.drop_agent_breakpoints().await;
+            return self.hub.handle(hub::Input::AgentStopped).await;
         }
         self.end_session(false, clock).await;
     }

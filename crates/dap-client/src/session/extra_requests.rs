@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Clock, Session, Variable};
 use crate::debuggee::{DataBreakpoint, InstructionBreakpoint};
 use crate::debuggee::{Input, Need};
-use crate::error::DapError;
+use crate::error::{DapError, Result};
 
 /// A position from which a thread can continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct ExceptionInfo {
 }
 
 impl Session {
-    fn needs(&self, capability: &str, what: &str, nearest: &str) -> Result<(), DapError> {
+    fn needs(&self, capability: &str, what: &str, nearest: &str) -> Result<()> {
         if self.can(capability) {
             return Ok(());
         }
@@ -47,7 +47,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn back(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+    pub async fn back(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<()> {
         let nearest = "`restart` it with a breakpoint before this line";
         self.needs("supportsStepBack", "run backwards", nearest)?;
         self.run(command, thread, clock).await
@@ -63,7 +63,7 @@ impl Session {
     /// # Errors
     ///
     /// [`DapError`].
-    pub async fn restart(&self, clock: &Clock) -> Result<(), DapError> {
+    pub async fn restart(&self, clock: &Clock) -> Result<()> {
         self.in_control("restart")?;
         self.control_taken();
         // Some adapters read the arguments, and some fail without any.
@@ -85,12 +85,7 @@ impl Session {
     /// # Errors
     ///
     /// [`DapError`].
-    pub async fn goto_targets(
-        &self,
-        path: &AbsPath,
-        line: u64,
-        clock: &Clock,
-    ) -> Result<Vec<GotoTarget>, DapError> {
+    pub async fn goto_targets(&self, path: &AbsPath, line: u64, clock: &Clock) -> Result<Vec<GotoTarget>> {
         let nearest = "`run_to` continues to a line";
         self.needs("supportsGotoTargetsRequest", "jump to a line", nearest)?;
         let source = json!({ "name": path.file_name(), "path": path.to_string() });
@@ -110,7 +105,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn goto(&self, target: i64, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+    pub async fn goto(&self, target: i64, thread: Option<i64>, clock: &Clock) -> Result<()> {
         self.run_with("goto", thread, json!({ "targetId": target }), clock).await
     }
 
@@ -126,7 +121,7 @@ impl Session {
         offset: i64,
         count: u64,
         clock: &Clock,
-    ) -> Result<(String, String, u64), DapError> {
+    ) -> Result<(String, String, u64)> {
         self.needs("supportsReadMemoryRequest", "read memory", "`evaluate` a pointer or an index")?;
         let arguments = json!({ "memoryReference": reference, "offset": offset, "count": count });
         let body = self.ask("readMemory", arguments, Need::Stopped, clock).await?;
@@ -146,7 +141,7 @@ impl Session {
         offset: i64,
         data: &str,
         clock: &Clock,
-    ) -> Result<Option<u64>, DapError> {
+    ) -> Result<Option<u64>> {
         self.needs("supportsWriteMemoryRequest", "write memory", "`set_variable` changes a value")?;
         let arguments = json!({ "memoryReference": reference, "offset": offset, "data": data });
         let body = self.ask("writeMemory", arguments, Need::Stopped, clock).await?;
@@ -163,7 +158,7 @@ impl Session {
         offset: i64,
         count: u64,
         clock: &Clock,
-    ) -> Result<Vec<Value>, DapError> {
+    ) -> Result<Vec<Value>> {
         self.needs("supportsDisassembleRequest", "disassemble", "`source` or `stack` show what runs")?;
         let arguments = json!({ "memoryReference": reference, "instructionOffset": offset,
             "instructionCount": count, "resolveSymbols": true });
@@ -175,7 +170,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.
-    pub fn instruction(&self, frame: i64) -> Result<Option<String>, DapError> {
+    pub fn instruction(&self, frame: i64) -> Result<Option<String>> {
         self.resolve_frame("disassemble", Some(frame))?;
         Ok(self.inner.core().details.get(&frame).and_then(|it| it.instruction.clone()))
     }
@@ -184,12 +179,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn completions(
-        &self,
-        text: &str,
-        frame: Option<i64>,
-        clock: &Clock,
-    ) -> Result<Vec<String>, DapError> {
+    pub async fn completions(&self, text: &str, frame: Option<i64>, clock: &Clock) -> Result<Vec<String>> {
         self.needs(
             "supportsCompletionsRequest",
             "complete expressions",
@@ -220,7 +210,7 @@ impl Session {
         value: &str,
         frame: i64,
         clock: &Clock,
-    ) -> Result<Variable, DapError> {
+    ) -> Result<Variable> {
         let nearest = if self.can("supportsSetVariable") {
             "`set_variable` with `name` and the `variables_reference` that it is in"
         } else {
@@ -240,7 +230,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.
-    pub async fn source(&self, frame: i64, clock: &Clock) -> Result<String, DapError> {
+    pub async fn source(&self, frame: i64, clock: &Clock) -> Result<String> {
         self.resolve_frame("source", Some(frame))?;
         let source = self.inner.core().details.get(&frame).map(|it| it.source.clone()).unwrap_or_default();
         let reference = source["sourceReference"].as_i64().unwrap_or(0);
@@ -260,11 +250,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn exception_info(
-        &self,
-        thread: Option<i64>,
-        clock: &Clock,
-    ) -> Result<ExceptionInfo, DapError> {
+    pub async fn exception_info(&self, thread: Option<i64>, clock: &Clock) -> Result<ExceptionInfo> {
         let nearest = "`snapshot` shows why it stopped";
         self.needs("supportsExceptionInfoRequest", "report exceptions", nearest)?;
         let thread = self.resolve_thread("exception_info", thread, clock).await?;
@@ -283,7 +269,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn loaded(&self, modules: bool, clock: &Clock) -> Result<Vec<Value>, DapError> {
+    pub async fn loaded(&self, modules: bool, clock: &Clock) -> Result<Vec<Value>> {
         let (capability, command, member, what) = if modules {
             ("supportsModulesRequest", "modules", "modules", "list modules")
         } else {
@@ -304,7 +290,7 @@ impl Session {
         container: Option<i64>,
         frame: Option<i64>,
         clock: &Clock,
-    ) -> Result<DataBreakpoint, DapError> {
+    ) -> Result<DataBreakpoint> {
         let nearest = "`trace` shows the changes of an expression";
         self.needs("supportsDataBreakpoints", "stop where data changes", nearest)?;
         let reference = match container {
@@ -335,7 +321,7 @@ impl Session {
     /// # Errors
     ///
     /// [`DapError`] if the adapter named no such data or does not support the access.
-    pub fn access(&self, id: &str, wanted: Option<&str>) -> Result<String, DapError> {
+    pub fn access(&self, id: &str, wanted: Option<&str>) -> Result<String> {
         let known = self.inner.core().data_ids.get(id).cloned();
         // lldb-dap 19 stops answering after an unknown id.
         let Some(known) = known else {
@@ -357,7 +343,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn send_data(&self, clock: &Clock) -> Result<(), DapError> {
+    pub(super) async fn send_data(&self, clock: &Clock) -> Result<()> {
         let nearest = "`trace` shows the changes of an expression";
         self.needs("supportsDataBreakpoints", "stop where data changes", nearest)?;
         for (it, _) in self.breakpoints().data() {
@@ -369,7 +355,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn send_instructions(&self, clock: &Clock) -> Result<(), DapError> {
+    pub(super) async fn send_instructions(&self, clock: &Clock) -> Result<()> {
         let nearest = "set it on a line or a function";
         self.needs("supportsInstructionBreakpoints", "stop at instructions", nearest)?;
         for (it, _) in self.breakpoints().instructions() {

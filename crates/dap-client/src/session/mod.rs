@@ -37,7 +37,7 @@ use crate::debuggee::output_fence;
 use crate::debuggee::required_capability;
 use crate::debuggee::{Category, Output};
 use crate::debuggee::{Input, Machine, Need, State};
-use crate::error::DapError;
+use crate::error::{DapError, Result};
 use crate::hub::{Controller, HubHandle, HubOptions, HubStatus, SessionListener};
 use crate::launch::LaunchPlan;
 use crate::transport::Connection;
@@ -351,7 +351,7 @@ impl Session {
     }
 
     /// Sends `initialize`, `launch` or `attach`, breakpoints and `configurationDone`.
-    pub(crate) async fn handshake(&self, plan: &LaunchPlan, clock: &Clock) -> Result<(), DapError> {
+    pub(crate) async fn handshake(&self, plan: &LaunchPlan, clock: &Clock) -> Result<()> {
         let hello = json!({
             "clientID": "pilcrow", "clientName": "Pilcrow", "adapterID": plan.adapter.name, "locale": "en",
             "linesStartAt1": true, "columnsStartAt1": true, "pathFormat": "path",
@@ -396,7 +396,7 @@ impl Session {
     }
 
     /// Waits until the adapter accepts breakpoints.
-    async fn configuring(&self, clock: &Clock) -> Result<(), DapError> {
+    async fn configuring(&self, clock: &Clock) -> Result<()> {
         let mut states = self.inner.state.subscribe();
         let ready = async { states.wait_for(|state| *state != State::Launching).await.is_ok() };
         let in_time = tokio::select! {
@@ -412,7 +412,7 @@ impl Session {
         if in_time { Ok(()) } else { Err(late) }
     }
 
-    async fn configure(&self, clock: &Clock) -> Result<(), DapError> {
+    async fn configure(&self, clock: &Clock) -> Result<()> {
         if self.is_external() {
             self.inner.take(Input::Configured);
             return Ok(());
@@ -526,7 +526,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError::Cancelled`].
-    pub async fn wait_for_stop(&self, clock: &Clock) -> Result<State, DapError> {
+    pub async fn wait_for_stop(&self, clock: &Clock) -> Result<State> {
         let mut states = self.inner.state.subscribe();
         let taken = self.control_lost();
         let stop_or_end = async {
@@ -552,7 +552,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError::Cancelled`].
-    pub async fn wait_for_stop_output(&self, clock: &Clock) -> Result<(), DapError> {
+    pub async fn wait_for_stop_output(&self, clock: &Clock) -> Result<()> {
         if !self.is_stopped() {
             return Ok(());
         }
@@ -602,7 +602,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError::WrongState`] with the state's name.
-    pub fn check(&self, command: &str, need: Need) -> Result<(), DapError> {
+    pub fn check(&self, command: &str, need: Need) -> Result<()> {
         Ok(self.inner.core().machine.check(command, need)?)
     }
 
@@ -610,13 +610,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn ask(
-        &self,
-        command: &str,
-        arguments: Value,
-        need: Need,
-        clock: &Clock,
-    ) -> Result<Value, DapError> {
+    pub async fn ask(&self, command: &str, arguments: Value, need: Need, clock: &Clock) -> Result<Value> {
         self.inner.core().machine.check(command, need)?;
         self.check_capability(command)?;
         if CONTROL_COMMANDS.contains(&command) {
@@ -649,7 +643,7 @@ impl Session {
     }
 
     /// Refuses a request for which the adapter lacks the capability.
-    pub(super) fn check_capability(&self, command: &str) -> Result<(), DapError> {
+    pub(super) fn check_capability(&self, command: &str) -> Result<()> {
         match required_capability(command).filter(|needed| !self.can(needed)) {
             Some(needed) => {
                 Err(self

@@ -10,7 +10,7 @@ use super::{Clock, Frame, Page, Scope, Session, Thread, Variable};
 use crate::debuggee::Since;
 use crate::debuggee::{Breakpoints, ExceptionFilter};
 use crate::debuggee::{Input, Need, State, WrongState};
-use crate::error::DapError;
+use crate::error::{DapError, Result};
 use adapters::{ExceptionNames, Quirks};
 
 /// Advice for an adapter that does not support such a breakpoint.
@@ -32,7 +32,7 @@ impl Session {
         &self,
         change: impl FnOnce(&mut Breakpoints),
         clock: &Clock,
-    ) -> Result<(), DapError> {
+    ) -> Result<()> {
         self.inner.core().machine.check("breakpoints", Need::NotTerminated)?;
         let (before, after) = {
             let mut core = self.inner.core();
@@ -67,7 +67,7 @@ impl Session {
         outcome
     }
 
-    pub(super) async fn send_source(&self, path: &AbsPath, clock: &Clock) -> Result<(), DapError> {
+    pub(super) async fn send_source(&self, path: &AbsPath, clock: &Clock) -> Result<()> {
         let all = self.breakpoints();
         for (it, _) in all.list().filter(|(it, _)| it.path == *path) {
             self.check_conditions(it.condition.as_ref(), it.hit.as_ref())?;
@@ -82,11 +82,7 @@ impl Session {
     }
 
     /// Checks whether the adapter supports a breakpoint's condition and hit count.
-    pub(super) fn check_conditions(
-        &self,
-        condition: Option<&String>,
-        hit: Option<&String>,
-    ) -> Result<(), DapError> {
+    pub(super) fn check_conditions(&self, condition: Option<&String>, hit: Option<&String>) -> Result<()> {
         let needs = [
             (condition, "supportsConditionalBreakpoints", "stop on a condition"),
             (hit, "supportsHitConditionalBreakpoints", "count hits"),
@@ -105,7 +101,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn send_functions(&self, clock: &Clock) -> Result<(), DapError> {
+    pub(super) async fn send_functions(&self, clock: &Clock) -> Result<()> {
         if !self.can("supportsFunctionBreakpoints") {
             return Err(self.lacks("stop at functions by name", Some("name the file and line".to_owned())));
         }
@@ -143,7 +139,7 @@ impl Session {
             .collect()
     }
 
-    pub(super) async fn send_exceptions(&self, clock: &Clock) -> Result<(), DapError> {
+    pub(super) async fn send_exceptions(&self, clock: &Clock) -> Result<()> {
         let (offered, wanted) = {
             let core = self.inner.core();
             let offered = core.capabilities["exceptionBreakpointFilters"].as_array().cloned();
@@ -209,7 +205,7 @@ impl Session {
         name: &str,
         mode: Option<&str>,
         condition: Option<&str>,
-    ) -> Result<Value, DapError> {
+    ) -> Result<Value> {
         let modes = ExceptionNames::MODES;
         if condition.is_some() {
             let nearest = format!("name `{name}` without a condition");
@@ -225,7 +221,7 @@ impl Session {
     }
 
     /// Checks whether the adapter has a mode for exceptions; DAP §BreakpointMode.
-    fn has_mode(&self, name: &str, mode: &str) -> Result<(), DapError> {
+    fn has_mode(&self, name: &str, mode: &str) -> Result<()> {
         let reported = self.inner.core().capabilities["breakpointModes"].clone();
         let applies =
             |it: &&Value| it["appliesTo"].as_array().is_some_and(|it| it.iter().any(|it| it == "exception"));
@@ -257,7 +253,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`]; the program stays stopped if the adapter refuses.
-    pub async fn run(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+    pub async fn run(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<()> {
         self.run_with(command, thread, json!({}), clock).await
     }
 
@@ -271,7 +267,7 @@ impl Session {
         thread: Option<i64>,
         mut arguments: Value,
         clock: &Clock,
-    ) -> Result<(), DapError> {
+    ) -> Result<()> {
         self.in_control(command)?;
         let thread = self.resolve_thread(command, thread, clock).await?;
         arguments["threadId"] = json!(thread);
@@ -284,7 +280,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`]; the program stays stopped if the adapter refuses.
-    pub async fn run_raw(&self, command: &str, arguments: Value, clock: &Clock) -> Result<Value, DapError> {
+    pub async fn run_raw(&self, command: &str, arguments: Value, clock: &Clock) -> Result<Value> {
         self.in_control(command)?;
         self.check_capability(command)?;
         // A later takeover by the user is news to the agent.
@@ -317,7 +313,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+    pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<()> {
         self.inner.core().machine.check("pause", Need::Running)?;
         self.in_control("pause")?;
         self.control_taken();
@@ -330,7 +326,7 @@ impl Session {
 
     /// # Errors
     /// [`DapError`].
-    pub async fn threads(&self, clock: &Clock) -> Result<Vec<Thread>, DapError> {
+    pub async fn threads(&self, clock: &Clock) -> Result<Vec<Thread>> {
         let body = self.ask("threads", Value::Null, Need::Alive, clock).await?;
         let threads = body["threads"].as_array().into_iter().flatten();
         let read = |it: &Value| {
@@ -345,7 +341,7 @@ impl Session {
         command: &str,
         named: Option<i64>,
         clock: &Clock,
-    ) -> Result<i64, DapError> {
+    ) -> Result<i64> {
         let stop = match self.state() {
             State::Stopped(stop) => stop,
             _ => {
@@ -373,7 +369,7 @@ impl Session {
         start: u64,
         levels: u64,
         clock: &Clock,
-    ) -> Result<(Vec<Frame>, Option<u64>), DapError> {
+    ) -> Result<(Vec<Frame>, Option<u64>)> {
         let thread = self.resolve_thread("stack", thread, clock).await?;
         let epoch = self.inner.core().machine.epoch();
         // An adapter without this capability may ignore the start (DAP §Capabilities).
@@ -399,12 +395,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`]; most adapters refuse it.
-    pub async fn running_stack(
-        &self,
-        thread: i64,
-        levels: u64,
-        clock: &Clock,
-    ) -> Result<Vec<Frame>, DapError> {
+    pub async fn running_stack(&self, thread: i64, levels: u64, clock: &Clock) -> Result<Vec<Frame>> {
         let arguments = json!({ "threadId": thread, "startFrame": 0, "levels": levels });
         let body = self.ask("stackTrace", arguments, Need::Alive, clock).await?;
         let mut core = self.inner.core();
@@ -417,7 +408,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.
-    pub async fn scopes(&self, frame: i64, clock: &Clock) -> Result<Vec<Scope>, DapError> {
+    pub async fn scopes(&self, frame: i64, clock: &Clock) -> Result<Vec<Scope>> {
         let (epoch, frame) = self.resolve_frame("scopes", Some(frame))?;
         let code = self.adapter.quirks.first_stop.as_ref().filter(|_| !self.is_external());
         if let Some(code) = code.filter(|_| !self.prepared.swap(true, Ordering::Relaxed)) {
@@ -448,12 +439,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`]; a number of an earlier stop is refused by name.
-    pub async fn variables(
-        &self,
-        container: i64,
-        page: &Page,
-        clock: &Clock,
-    ) -> Result<Vec<Variable>, DapError> {
+    pub async fn variables(&self, container: i64, page: &Page, clock: &Clock) -> Result<Vec<Variable>> {
         let (epoch, handle, stop) = {
             let core = self.inner.core();
             core.machine.check("variables", Need::Stopped)?;
@@ -491,7 +477,7 @@ impl Session {
         frame: Option<i64>,
         context: &str,
         clock: &Clock,
-    ) -> Result<Variable, DapError> {
+    ) -> Result<Variable> {
         let (epoch, frame_reference) = match frame {
             Some(_) => self.resolve_frame("evaluate", frame).map(|(epoch, frame)| (epoch, Some(frame)))?,
             None => (self.inner.core().machine.epoch(), None),
@@ -527,7 +513,7 @@ impl Session {
         name: &str,
         value: &str,
         clock: &Clock,
-    ) -> Result<Variable, DapError> {
+    ) -> Result<Variable> {
         if !self.can("supportsSetVariable") {
             let nearest = "evaluate an assignment, if the language has one".to_owned();
             return Err(self.lacks("set variables", Some(nearest)));
@@ -552,14 +538,12 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError`].
-    pub async fn exception(&self, clock: &Clock) -> Result<Option<(String, String)>, DapError> {
+    pub async fn exception(&self, clock: &Clock) -> Result<Option<(String, String)>> {
         if !self.can("supportsExceptionInfoRequest") {
             return Ok(None);
         }
-        let thread = self.resolve_thread("exception_info", None, clock).await?;
-        let body = self.ask("exceptionInfo", json!({ "threadId": thread }), Need::Stopped, clock).await?;
-        let said = self.own_text(&body["description"]).or(self.own_text(&body["details"]["message"]));
-        Ok(Some((self.own_text(&body["exceptionId"]).unwrap_or_default(), said.unwrap_or_default())))
+        let info = self.exception_info(None, clock).await?;
+        Ok(Some((info.id, info.description)))
     }
 
     /// A text about an exception without what the adapter adds; `None` if it is empty.
@@ -581,7 +565,7 @@ impl Session {
     }
 
     /// The epoch, and the adapter's number of a frame.
-    pub(super) fn resolve_frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64), DapError> {
+    pub(super) fn resolve_frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64)> {
         let core = self.inner.core();
         core.machine.check(command, Need::Stopped)?;
         let epoch = core.machine.epoch();
@@ -639,7 +623,7 @@ fn read_frame(core: &mut super::Core, epoch: u64, quirks: &Quirks, it: &Value) -
 }
 
 /// Refuses an answer that arrived after the program was resumed.
-fn check_epoch(machine: &crate::debuggee::Machine, epoch: u64, command: &str) -> Result<(), DapError> {
+fn check_epoch(machine: &crate::debuggee::Machine, epoch: u64, command: &str) -> Result<()> {
     machine.check(command, Need::Stopped)?;
     if machine.epoch() == epoch {
         return Ok(());

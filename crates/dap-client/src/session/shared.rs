@@ -9,8 +9,8 @@ use workspace::RunId;
 
 use super::{Clock, Controller, HubStatus, Session, SessionListener};
 use crate::debuggee::State;
-use crate::error::DapError;
-use crate::hub::HubHandle;
+use crate::error::{DapError, Result};
+use crate::hub::{HubHandle, Input};
 
 impl Session {
     /// The hub that clients join.
@@ -72,7 +72,7 @@ impl Session {
 
     /// Returns control to the agent.
     pub async fn return_control(&self) {
-        self.hub.return_control().await;
+        self.hub.handle(Input::ReturnControl).await;
     }
 
     pub fn hub_status(&self) -> HubStatus {
@@ -112,7 +112,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError::Control`] while the user has control.
-    pub fn in_control(&self, command: &str) -> Result<(), DapError> {
+    pub fn in_control(&self, command: &str) -> Result<()> {
         match self.hub_status().controller {
             Controller::Agent => Ok(()),
             Controller::User => Err(DapError::Control(command.to_owned())),
@@ -128,7 +128,7 @@ impl Session {
         }
         if self.hub_status().joined_clients > 0 {
             self.inner.core().breakpoints = crate::Breakpoints::default();
-            self.hub.drop_agent_breakpoints().await;
+            self.hub.handle(Input::AgentStopped).await;
         } else {
             self.close(clock).await;
         }

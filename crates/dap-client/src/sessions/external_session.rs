@@ -14,13 +14,13 @@ use paths::AbsPath;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shell::CommandLine;
-use tokio::io::{AsyncRead, DuplexStream};
+use tokio::io::DuplexStream;
 use tokio::sync::watch;
-use tokio_util::codec::FramedRead;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
-use wire::{Frame, Framing, Limits, MessageCodec};
+use wire::Frame;
 
+use crate::client::frames;
 use crate::debuggee::Breakpoints;
 use crate::hub::{ClientId, Envelope, HubHandle, Input, Kind};
 use crate::launch::LaunchPlan;
@@ -144,7 +144,7 @@ impl ExternalSession {
         };
         let (kind, name) = (message.kind, message.name.as_str());
         match (kind, name) {
-            (Kind::Event, _) => return self.hub.forward_external(Input::Adapter(message)).await,
+            (Kind::Event, _) => return self.hub.handle(Input::Adapter(message)).await,
             // The editor answers the adapter's requests.
             (_, "runInTerminal" | "startDebugging") => {}
             (Kind::Request, "initialize") => {
@@ -162,7 +162,7 @@ impl ExternalSession {
                 capabilities["supportsCancelRequest"] = json!(false);
                 self.capabilities.send_replace(Some(capabilities));
             }
-            _ => self.hub.forward_external(Input::ExternalMessage { client: self.client, message }).await,
+            _ => self.hub.handle(Input::ExternalMessage { client: self.client, message }).await,
         }
     }
 }
@@ -233,11 +233,7 @@ impl Relay {
             if let Some(seq) = message.raw("seq") {
                 answer.set_raw("request_seq", seq.to_owned());
             }
-            hub.forward_external(Input::Adapter(answer)).await;
+            hub.handle(Input::Adapter(answer)).await;
         });
     }
-}
-
-fn frames<R: AsyncRead>(reader: R) -> FramedRead<R, MessageCodec> {
-    FramedRead::with_capacity(reader, MessageCodec::new(Framing::ContentLength, Limits::default()), PIPE)
 }

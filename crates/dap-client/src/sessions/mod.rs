@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use workspace::RunId;
 
 use crate::debuggee::State;
-use crate::error::DapError;
+use crate::error::{DapError, Result};
 use crate::launch::{LaunchPlan, LaunchSpec, Target};
 use crate::session::{Clock, Identity, Session};
 use crate::transport::{self, Connection};
@@ -122,7 +122,7 @@ impl Sessions {
     ///
     /// # Errors
     /// [`DapError::NoAdapter`], [`DapError::Missing`], [`DapError::Unsupported`].
-    pub fn plan(&self, spec: &LaunchSpec) -> Result<LaunchPlan, DapError> {
+    pub fn plan(&self, spec: &LaunchSpec) -> Result<LaunchPlan> {
         self.check_is_program(spec)?;
         let matching = self.matching_adapters(spec)?;
         let found = matching.iter().find_map(|adapter| {
@@ -244,7 +244,7 @@ impl Sessions {
     }
 
     /// Refuses the source of a program that must be built first.
-    fn check_is_program(&self, spec: &LaunchSpec) -> Result<(), DapError> {
+    fn check_is_program(&self, spec: &LaunchSpec) -> Result<()> {
         let (Target::Program(path), None) = (&spec.target, &spec.test) else { return Ok(()) };
         let definitions = self.definitions();
         let path = path.as_path();
@@ -266,7 +266,7 @@ impl Sessions {
     }
 
     /// The suitable adapters, best first; at least one.
-    fn matching_adapters(&self, spec: &LaunchSpec) -> Result<Vec<Arc<DebuggerDefinition>>, DapError> {
+    fn matching_adapters(&self, spec: &LaunchSpec) -> Result<Vec<Arc<DebuggerDefinition>>> {
         let definitions = self.definitions();
         let none = |what: String| {
             let known = definitions.list().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -372,12 +372,7 @@ impl Sessions {
     ///
     /// # Errors
     /// [`DapError`]; nothing keeps running then.
-    pub async fn start(
-        &self,
-        plan: &LaunchPlan,
-        grant: &SpawnGrant,
-        clock: &Clock,
-    ) -> Result<Arc<Session>, DapError> {
+    pub async fn start(&self, plan: &LaunchPlan, grant: &SpawnGrant, clock: &Clock) -> Result<Arc<Session>> {
         self.start_with(plan, grant, Arc::new(DenySpawns), clock).await
     }
 
@@ -391,7 +386,7 @@ impl Sessions {
         grant: &SpawnGrant,
         approver: Arc<dyn SpawnApprover>,
         clock: &Clock,
-    ) -> Result<Arc<Session>, DapError> {
+    ) -> Result<Arc<Session>> {
         let connect = async {
             match &plan.connect {
                 Some((host, port)) => {
@@ -532,7 +527,7 @@ impl Sessions {
     /// # Errors
     ///
     /// [`DapError::NoSession`], [`DapError::Ambiguous`].
-    pub fn get(&self, id: Option<&str>, run: &RunId) -> Result<Arc<Session>, DapError> {
+    pub fn get(&self, id: Option<&str>, run: &RunId) -> Result<Arc<Session>> {
         let list = self.list();
         let names = |sessions: &[&Arc<Session>]| {
             sessions
@@ -575,7 +570,7 @@ impl Sessions {
     /// Returns control of all sessions to the agent.
     pub async fn return_control(&self) {
         let sessions = self.list();
-        futures_util::future::join_all(sessions.iter().map(|session| session.hub().return_control())).await;
+        futures_util::future::join_all(sessions.iter().map(|session| session.return_control())).await;
     }
 
     /// The live sessions of this process that a client has joined.
@@ -624,7 +619,7 @@ impl Sessions {
 /// Refuses a launch without the interpreter that it names.
 ///
 /// The adapter would run the program with its own, which lacks what the program imports.
-fn check_interpreter(adapter: &DebuggerDefinition, found: &Map<String, Value>) -> Result<(), DapError> {
+fn check_interpreter(adapter: &DebuggerDefinition, found: &Map<String, Value>) -> Result<()> {
     let is_missing = |name: &String| {
         adapter.launches(name) && !adapter.runs_itself(name) && !found.contains_key(name.as_str())
     };

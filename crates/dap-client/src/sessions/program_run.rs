@@ -10,7 +10,7 @@ use process::HostGate;
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 
-use crate::error::DapError;
+use crate::error::{DapError, Result};
 use crate::session::Clock;
 use crate::sessions::Sessions;
 
@@ -39,7 +39,7 @@ impl Sessions {
         grant: &SpawnGrant,
         gate: Arc<dyn HostGate>,
         clock: &Clock,
-    ) -> Result<ProgramOutput, DapError> {
+    ) -> Result<ProgramOutput> {
         let name = command.program.display().to_string();
         let spawned = self.processes().spawn_gated(command, grant, gate).await;
         let mut process = spawned.map_err(|source| DapError::Spawn { adapter: name.clone(), source })?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use crate::error::DapError;
-use crate::hub::HubHandle;
+use crate::error::{DapError, Result};
+use crate::hub::{HubHandle, Input};
 use crate::session::{Clock, Session};
 use crate::sessions::Sessions;
 use crate::sessions::reverse::SpawnApprover;
@@ -27,7 +27,7 @@ impl Sessions {
         root: &Arc<Session>,
         approver: Arc<dyn SpawnApprover>,
         clock: &Clock,
-    ) -> Result<Arc<Session>, DapError> {
+    ) -> Result<Arc<Session>> {
         let (mut plan, grant) = self.restart_plan(root).ok_or_else(|| DapError::Unsupported {
             adapter: root.adapter.name.clone(),
             what: "restart a session of the user's editor".to_owned(),
@@ -53,7 +53,7 @@ struct RelaunchGuard {
 impl RelaunchGuard {
     async fn finish(mut self, configuration: Value) {
         if let Some(hub) = self.hub.take() {
-            hub.end_relaunch(Some(configuration)).await;
+            hub.handle(Input::Relaunched { configuration: Some(configuration) }).await;
         }
     }
 }
@@ -61,7 +61,10 @@ impl RelaunchGuard {
 impl Drop for RelaunchGuard {
     fn drop(&mut self) {
         if let (Some(hub), Ok(runtime)) = (self.hub.take(), tokio::runtime::Handle::try_current()) {
-            self.tracker.spawn_on(async move { hub.end_relaunch(None).await }, &runtime);
+            self.tracker.spawn_on(
+                async move { hub.handle(Input::Relaunched { configuration: None }).await },
+                &runtime,
+            );
         }
     }
 }

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::debuggee::{Breakpoints, End, State, Stop};
-use crate::error::DapError;
+use crate::error::{DapError, Result};
+use crate::hub::Input;
 use crate::launch::LaunchPlan;
 use crate::session::{Clock, Session};
 use crate::sessions::Sessions;
@@ -35,7 +36,7 @@ impl Sessions {
         parent: &Arc<Session>,
         reverse: &ReverseRequests,
         arguments: Value,
-    ) -> Result<(), DapError> {
+    ) -> Result<()> {
         let configuration = arguments["configuration"].clone();
         let live = self.tree(parent).iter().filter(|it| !it.is_terminated()).count();
         if parent.is_terminated() || live >= MAX_LIVE_SESSIONS {
@@ -98,9 +99,10 @@ impl Sessions {
             }
             // Clients of the parent are asked to join the child.
             let configuration = child.configuration();
-            parent.hub().child_started(configuration.clone()).await;
+            let started = Input::ChildStarted { configuration: configuration.clone() };
+            parent.hub().handle(started).await;
             child.ended().await;
-            parent.hub().child_ended(configuration).await;
+            parent.hub().handle(Input::ChildEnded { configuration }).await;
         });
         Ok(())
     }
@@ -156,11 +158,7 @@ impl Sessions {
     /// # Errors
     ///
     /// [`DapError::Cancelled`].
-    pub async fn wait_for_stop(
-        &self,
-        session: &Arc<Session>,
-        clock: &Clock,
-    ) -> Result<Arc<Session>, DapError> {
+    pub async fn wait_for_stop(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>> {
         let found = self.find_stop(session, clock).await?;
         found.wait_for_stop_output(clock).await?;
         Ok(found)
@@ -171,7 +169,7 @@ impl Sessions {
     /// # Errors
     ///
     /// [`DapError::Cancelled`].
-    pub async fn find_stop(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>, DapError> {
+    pub async fn find_stop(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>> {
         let root = self.root_of(session);
         let before: Vec<(String, Stop, u64)> = self.stops(&root, session);
         let mut changes = self.change_signal().subscribe();
@@ -267,7 +265,7 @@ impl Sessions {
         session: &Arc<Session>,
         change: impl Fn(&mut Breakpoints),
         clock: &Clock,
-    ) -> Result<(), DapError> {
+    ) -> Result<()> {
         let outcome = session.change_breakpoints(&change, clock).await;
         if outcome.is_ok() {
             for it in self

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dap_client::hub::{Controller, Envelope, Kind, sockets};
+use dap_client::hub::{Controller, Envelope, Input, Kind, sockets};
 use dap_client::{Client, Clock, DapError, DenySpawns, Handler, Session, State};
 use futures_util::future::BoxFuture;
 use paths::StateDir;
@@ -350,7 +350,7 @@ async fn the_user_takes_control_while_the_agent_waits() {
     let error = session.run("next", None, &clock()).await.unwrap_err();
     assert!(matches!(error, DapError::Control(_)), "{error}");
     assert!(error.to_string().starts_with("control_taken_by_user"), "{error}");
-    session.hub().return_control().await;
+    session.return_control().await;
     let mut status = session.hub().status();
     status.wait_for(|it| it.controller == Controller::Agent).await.unwrap();
     session.run("next", None, &clock()).await.unwrap();
@@ -577,7 +577,7 @@ async fn a_child_session_is_offered_to_capable_editors() {
     let about = json!({"adapterID": "x", "supportsStartDebuggingRequest": true});
     let mut user = UserClient::joined_as(&session, about.clone()).await;
     let configuration = json!({"name": child.title, "session": child.id});
-    session.hub().child_started(configuration.clone()).await;
+    session.hub().handle(Input::ChildStarted { configuration: configuration.clone() }).await;
     let asked = user.wait("startDebugging", |it| it.kind == Kind::Request).await;
     let arguments = asked.content();
     assert_eq!(
@@ -588,7 +588,7 @@ async fn a_child_session_is_offered_to_capable_editors() {
     let mut late = UserClient::joined_as(&session, about.clone()).await;
     let asked = late.wait("startDebugging", |it| it.kind == Kind::Request).await;
     assert_eq!(asked.content(), arguments);
-    session.hub().child_ended(configuration).await;
+    session.hub().handle(Input::ChildEnded { configuration }).await;
     let mut later = UserClient::joined_as(&session, about).await;
     assert!(later.ask("threads", json!({})).await.success());
     assert!(!later.got.iter().any(|it| it.name == "startDebugging"), "{:?}", later.names());
