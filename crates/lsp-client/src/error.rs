@@ -7,6 +7,9 @@ use policy::{Denied, ErrorCode};
 
 use adapters::Feature;
 
+/// The result of a request to a language server.
+pub type Result<T, E = ServerError> = std::result::Result<T, E>;
+
 /// Reason why a request has no answer. Each error names the server.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ServerError {

@@ -18,7 +18,7 @@ mod server;
 
 pub use adapters::{SearchPath, find_root};
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Related, Severity, Symbol};
-pub use error::{Refusal, ServerError, StartCause};
+pub use error::{Refusal, Result, ServerError, StartCause};
 pub use features::*;
 pub use note::{Note, SaveCheckError};
 pub use pool::{

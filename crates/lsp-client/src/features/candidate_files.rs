@@ -15,7 +15,7 @@ use paths::AbsPath;
 use workspace::{Budget, Document};
 
 use crate::answer::Location;
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::note::Note;
 use crate::pool::ServerPool;
 use crate::server::{Clock, Opened, Server};
@@ -78,7 +78,7 @@ impl OpenCandidates {
         server: &Server,
         answer: &[Location],
         clock: Clock<'_>,
-    ) -> Result<bool, ServerError> {
+    ) -> Result<bool> {
         let Some(found) = &self.found else { return Ok(false) };
         let answered: HashSet<&AbsPath> = answer.iter().map(|place| &place.path).collect();
         let missing: Vec<Document> = {
@@ -139,7 +139,7 @@ impl ServerPool {
         server: &Server,
         name: &str,
         clock: Clock<'_>,
-    ) -> Result<OpenCandidates, ServerError> {
+    ) -> Result<OpenCandidates> {
         let mut candidates = self.find_openable(server, name, clock).await?;
         if let Some(found) = &candidates.found {
             candidates.opened.extend(self.open_found(server, found, &found.documents, clock).await?);
@@ -155,7 +155,7 @@ impl ServerPool {
         server: &Server,
         name: &str,
         clock: Clock<'_>,
-    ) -> Result<OpenCandidates, ServerError> {
+    ) -> Result<OpenCandidates> {
         if !server.core.definition.open_candidates || name.is_empty() {
             return Ok(OpenCandidates::default());
         }
@@ -172,7 +172,7 @@ impl ServerPool {
         found: &Candidates,
         documents: &[Document],
         clock: Clock<'_>,
-    ) -> Result<Option<Opened>, ServerError> {
+    ) -> Result<Option<Opened>> {
         if !server.core.definition.open_candidates {
             return Ok(None);
         }
@@ -202,7 +202,7 @@ impl ServerPool {
         name: &str,
         kinds: Kinds,
         clock: Clock<'_>,
-    ) -> Result<Candidates, ServerError> {
+    ) -> Result<Candidates> {
         if name.is_empty() {
             return Ok(Candidates::default());
         }

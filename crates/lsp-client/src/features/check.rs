@@ -14,7 +14,7 @@ use workspace::Document;
 
 use super::diagnostics::{Show, of_loaded, refreshed};
 use crate::answer::{Diagnostic, Severity};
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::note::Note;
 use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::core::Core;
@@ -197,7 +197,7 @@ impl Checked {
     }
 
     /// The result of a request; `None` if it was cancelled.
-    fn answer(server: &Server, answer: Result<Option<Vec<Diagnostic>>, ServerError>) -> Option<Self> {
+    fn answer(server: &Server, answer: Result<Option<Vec<Diagnostic>>>) -> Option<Self> {
         let (known, pending) = match answer {
             Err(ServerError::Cancelled) => return None,
             Ok(Some(items)) => (Ok(items), false),
@@ -258,7 +258,7 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     /// Shows all documents at once: a server restarts its work for each notification.
-    async fn make(server: &'a Server, batch: &[&Question], clock: Clock<'_>) -> Result<Self, ServerError> {
+    async fn make(server: &'a Server, batch: &[&Question], clock: Clock<'_>) -> Result<Self> {
         let loading = &server.core.loading;
         // A server that waits for Pilcrow to apply an edit answers nothing until then.
         let may_be_shown = server.core.edits().is_none();
@@ -293,7 +293,7 @@ impl<'a> Shown<'a> {
         server: &Server,
         (doc, role): &Question,
         clock: Clock<'_>,
-    ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
+    ) -> Result<Option<Vec<Diagnostic>>> {
         if server.core.edits().is_some()
             || !server.core.loading.is_ready()
             || server.core.loading.failure().is_some()

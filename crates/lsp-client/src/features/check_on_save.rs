@@ -15,11 +15,10 @@ use workspace::{Document, Owner};
 use super::diagnostics::{read, refreshed};
 use crate::answer::Diagnostic;
 use crate::diagnostics::check_on_save::WaitOutcome;
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::note::SaveCheckError;
 use crate::pool::{RequestCx, ServerPool};
-use crate::server::documents::{Sent, Synced};
-use crate::server::view::View;
+use crate::server::documents::Synced;
 use crate::server::{Clock, Server};
 use adapters::CheckRule;
 
@@ -61,11 +60,7 @@ impl ServerPool {
     ///
     /// # Errors
     /// [`ServerError::Cancelled`] only.
-    pub async fn check_saved(
-        self: &Arc<Self>,
-        docs: &[&Document],
-        cx: &RequestCx,
-    ) -> Result<Vec<SaveCheck>, ServerError> {
+    pub async fn check_saved(self: &Arc<Self>, docs: &[&Document], cx: &RequestCx) -> Result<Vec<SaveCheck>> {
         let clock = cx.clock();
         let servers = self.use_running();
         let asks = servers.iter().filter_map(|server| {
@@ -93,7 +88,7 @@ type Checked = Result<SavedProblems, SaveCheckError>;
 /// Repeats the check until files and project stay unchanged during it.
 ///
 /// The first check may change files itself: Cargo writes a missing `Cargo.lock`.
-async fn of_one(server: &Server, docs: &[&Document], clock: Clock<'_>) -> Result<Checked, ServerError> {
+async fn of_one(server: &Server, docs: &[&Document], clock: Clock<'_>) -> Result<Checked> {
     let saved = &server.core.check_on_save;
     let Some(rule) = saved.rule() else { return Ok(Err(SaveCheckError::Unsupported)) };
     let turn = tokio::select! {
@@ -126,12 +121,7 @@ enum Attempt {
     Void(SaveCheckError),
 }
 
-async fn check(
-    server: &Server,
-    rule: &CheckRule,
-    docs: &[&Document],
-    clock: Clock<'_>,
-) -> Result<Attempt, ServerError> {
+async fn check(server: &Server, rule: &CheckRule, docs: &[&Document], clock: Clock<'_>) -> Result<Attempt> {
     let saved = &server.core.check_on_save;
     let unknown = |why: SaveCheckError| Ok(Attempt::Ended(Err(why)));
     if let Some(path) = unsaved(server) {
@@ -195,7 +185,7 @@ async fn check(
             return unknown(SaveCheckError::FilesChanged);
         }
         let mut items = match saved.of(&doc.path) {
-            Some(items) => read(server, &on_disk(doc), &items)?,
+            Some(items) => read(server, &Synced::on_disk(doc), &items)?,
             None => Vec::new(),
         };
         items.retain(|item| item.source.as_ref().is_some_and(|it| on_save.contains(it)));
@@ -219,17 +209,4 @@ fn unfinished(server: &Server) -> SaveCheckError {
 fn unsaved(server: &Server) -> Option<AbsPath> {
     let open = server.core.workspace.open_documents();
     open.into_iter().find(|document| server.hides(document)).map(|document| document.path)
-}
-
-/// A document as it is on disk.
-fn on_disk(document: &Document) -> Synced {
-    Synced {
-        uri: document.uri.clone(),
-        number: 0,
-        opened: 0,
-        version: document.version,
-        view: Arc::new(View::new(Arc::clone(&document.text))),
-        sent: Sent::default(),
-        closed: None,
-    }
 }

@@ -10,7 +10,7 @@ use workspace::{Document, WorkspaceEdit};
 use super::commands::ServerCommand;
 use super::document;
 use crate::answer::{Answer, Diagnostic};
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result, ServerError};
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::RawWorkspaceEdit;
@@ -101,7 +101,7 @@ impl ServerPool {
         doc: &Document,
         query: &ActionQuery<'_>,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<CodeAction>>, ServerError> {
+    ) -> Result<Answer<Vec<CodeAction>>> {
         let clock = cx.clock();
         let (servers, problems) = self.pick_all(&doc.path, Feature::CodeAction, clock).await?;
         let mut notes: Vec<Note> = problems.into_iter().map(Note::Failed).collect();
@@ -140,7 +140,7 @@ impl ServerPool {
         doc: &Document,
         action: &CodeAction,
         cx: &RequestCx,
-    ) -> Result<Resolved, ServerError> {
+    ) -> Result<Resolved> {
         let clock = cx.clock();
         let server = &action.owner;
         if let Some(reason) = &action.disabled {
@@ -221,7 +221,7 @@ async fn offered(
     doc: &Document,
     query: &ActionQuery<'_>,
     clock: Clock<'_>,
-) -> Result<(Vec<CodeAction>, Option<Note>), ServerError> {
+) -> Result<(Vec<CodeAction>, Option<Note>)> {
     server.wait_ready(Some(doc), clock).await?;
     let own = query.diagnostics.iter().filter(|item| item.server == server.name());
     let own: Vec<Value> = own.map(|item| item.raw.value()).collect();

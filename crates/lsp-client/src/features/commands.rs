@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use workspace::{Document, WorkspaceEdit};
 
 use crate::answer::Answer;
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result, ServerError};
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::core::Core;
 use crate::server::edit_inbox::{EditInbox, PendingEdit};
@@ -47,7 +47,7 @@ pub struct Ran {
     pub applied: usize,
     /// Reason why other edits were refused.
     pub refused: Vec<String>,
-    pub outcome: Result<Value, ServerError>,
+    pub outcome: Result<Value>,
 }
 
 impl std::fmt::Debug for ServerCommand {
@@ -78,7 +78,7 @@ impl ServerPool {
         command: &ServerCommand,
         edits: &dyn CommandEdits,
         cx: &RequestCx,
-    ) -> Result<Answer<Ran>, ServerError> {
+    ) -> Result<Answer<Ran>> {
         let server = &command.owner;
         if !server.is_running() {
             return Err(server.crashed("workspace/executeCommand").await);
@@ -112,7 +112,7 @@ pub(super) async fn asked_with_edits(
     params: &Value,
     edits: &dyn CommandEdits,
     clock: Clock<'_>,
-) -> Result<Answer<Ran>, ServerError> {
+) -> Result<Answer<Ran>> {
     // Run one command at a time: an edit does not name the request that caused it.
     let turn = tokio::select! {
         () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),

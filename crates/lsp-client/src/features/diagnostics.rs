@@ -14,7 +14,7 @@ use super::commands::commands;
 use super::document;
 use crate::answer::{Answer, Diagnostic, Diagnostics, RawJson, Severity};
 use crate::diagnostics::Reader;
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::files::file_poll::PollMode;
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
@@ -48,7 +48,7 @@ impl ServerPool {
         self: &Arc<Self>,
         doc: &Document,
         cx: &RequestCx,
-    ) -> Result<Answer<Diagnostics>, ServerError> {
+    ) -> Result<Answer<Diagnostics>> {
         self.diagnostics_unless_silent(doc, cx.deadline, cx).await
     }
 
@@ -63,7 +63,7 @@ impl ServerPool {
         doc: &Document,
         patience: Duration,
         cx: &RequestCx,
-    ) -> Result<Answer<Diagnostics>, ServerError> {
+    ) -> Result<Answer<Diagnostics>> {
         let clock = cx.clock();
         let (servers, problems) = self.pick_all(&doc.path, Feature::Diagnostics, clock).await?;
         let mut out = Diagnostics {
@@ -133,7 +133,7 @@ impl ServerPool {
         path: &AbsPath,
         doc: Option<&Document>,
         cx: &RequestCx,
-    ) -> Result<(), ServerError> {
+    ) -> Result<()> {
         let clock = cx.clock();
         let (servers, _) = self.pick_all(path, Feature::Diagnostics, clock).await?;
         let waits = servers.iter().map(|server| server.wait_ready(doc, clock));
@@ -149,7 +149,7 @@ async fn of_one(
     doc: &Document,
     patience: Duration,
     clock: Clock<'_>,
-) -> Result<Option<Vec<Diagnostic>>, ServerError> {
+) -> Result<Option<Vec<Diagnostic>>> {
     // Some servers register capabilities before they have loaded, so wait until a server has
     // loaded.
     server.wait_ready(Some(doc), clock).await?;
@@ -191,7 +191,7 @@ pub(super) enum Show {
 }
 
 /// Reports changes on disk, which make earlier diagnostics of other files outdated.
-pub(super) async fn refreshed(server: &Server, clock: Clock<'_>) -> Result<(), ServerError> {
+pub(super) async fn refreshed(server: &Server, clock: Clock<'_>) -> Result<()> {
     tokio::select! {
         biased;
         () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
@@ -212,7 +212,7 @@ pub(super) async fn of_loaded(
     doc: &Document,
     show: Show,
     clock: Clock<'_>,
-) -> Result<Option<Vec<Diagnostic>>, ServerError> {
+) -> Result<Option<Vec<Diagnostic>>> {
     if !matches!(show, Show::Shown { .. }) {
         refreshed(server, clock).await?;
     }
@@ -273,7 +273,7 @@ async fn diagnosed(
     doc: &Document,
     (synced, sent_before): (Synced, bool),
     clock: Clock<'_>,
-) -> Result<Option<(Synced, RawJson)>, ServerError> {
+) -> Result<Option<(Synced, RawJson)>> {
     let clean_check = check_clean(server, doc, clock.until, clock.cancel).await;
     if clean_check == CleanCheck::Clean {
         return Ok(Some((synced, RawJson::empty_list())));
@@ -296,7 +296,7 @@ async fn pushed(
     (mut synced, sent_before): (Synced, bool),
     mut clean_check: CleanCheck,
     clock: Clock<'_>,
-) -> Result<Option<(Synced, RawJson)>, ServerError> {
+) -> Result<Option<(Synced, RawJson)>> {
     let whole = |items: &RawJson| clean_check.is_whole(items);
     let published = &server.core.diagnostics;
     let moved = published.pushes_before_change(&doc.path);
@@ -353,7 +353,7 @@ async fn waited(
     (until, after): (Instant, Reader),
     whole: &(dyn Fn(&RawJson) -> bool + Sync),
     clock: Clock<'_>,
-) -> Result<Option<RawJson>, ServerError> {
+) -> Result<Option<RawJson>> {
     for _ in 0..MOST_OPENED {
         let opened = synced.closed;
         let mut closings = server.core.documents().closings();
@@ -501,11 +501,7 @@ pub(crate) fn question(synced: Option<&Synced>, options: &Value, known: Option<&
     params
 }
 
-pub(crate) fn read(
-    server: &Server,
-    synced: &Synced,
-    items: &RawJson,
-) -> Result<Vec<Diagnostic>, ServerError> {
+pub(crate) fn read(server: &Server, synced: &Synced, items: &RawJson) -> Result<Vec<Diagnostic>> {
     let encoding = server.core.capabilities().encoding();
     let mut out = Vec::new();
     let bad = |error: serde_json::Error| server.protocol("diagnostics", error.to_string());

@@ -8,7 +8,7 @@ use workspace::{Document, Operation, WorkspaceEdit};
 
 use super::{answer, document};
 use crate::answer::Answer;
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result};
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::documents::Synced;
 use crate::server::protocol::{Edit, RawWorkspaceEdit};
@@ -33,7 +33,7 @@ impl ServerPool {
         doc: &Document,
         range: Option<Range<usize>>,
         cx: &RequestCx,
-    ) -> Result<Answer<WorkspaceEdit>, ServerError> {
+    ) -> Result<Answer<WorkspaceEdit>> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Format, clock).await?;
         let whole = server.core.definition.format_by_range.then(|| 0..doc.text.len());
@@ -84,7 +84,7 @@ impl ServerPool {
         self: &Arc<Self>,
         doc: &Document,
         cx: &RequestCx,
-    ) -> Result<Answer<WorkspaceEdit>, ServerError> {
+    ) -> Result<Answer<WorkspaceEdit>> {
         const KIND: &str = "source.organizeImports";
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::OrganizeImports, clock).await?;

@@ -11,7 +11,7 @@ use paths::{AbsPath, path_to_uri};
 use serde_json::{Value, json};
 use workspace::WorkspaceEdit;
 
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::files::file_filter::wanted;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::RawWorkspaceEdit;
@@ -45,7 +45,7 @@ impl ServerPool {
         created: &[AbsPath],
         deleted: &[AbsPath],
         cx: &RequestCx,
-    ) -> Result<Wishes, ServerError> {
+    ) -> Result<Wishes> {
         let clock = cx.clock();
         let mut wishes = Wishes::default();
         let servers = self.use_running();
@@ -71,12 +71,7 @@ impl ServerPool {
     }
 }
 
-async fn ask(
-    server: &Server,
-    method: &str,
-    paths: &[&AbsPath],
-    clock: Clock<'_>,
-) -> Result<WorkspaceEdit, ServerError> {
+async fn ask(server: &Server, method: &str, paths: &[&AbsPath], clock: Clock<'_>) -> Result<WorkspaceEdit> {
     if !server.core.loading.is_ready() {
         return Err(server.loading());
     }

@@ -10,7 +10,7 @@ use super::candidate_files::{Candidates, OpenCandidates};
 use super::server_handle::ServerHandle;
 use super::{answer, at};
 use crate::answer::{Answer, Location, Symbol};
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result};
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::{CallLink, HierarchyItem, kind_name};
@@ -65,7 +65,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Call>>, ServerError> {
+    ) -> Result<Answer<Vec<Call>>> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::CallHierarchy, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
@@ -83,7 +83,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Symbol>>, ServerError> {
+    ) -> Result<Answer<Vec<Symbol>>> {
         let clock = cx.clock();
         let handle = self.server_for(&doc.path, Feature::TypeHierarchy, cx).await?;
         let server = handle.server();
@@ -141,7 +141,7 @@ async fn types(
     doc: &Document,
     offset: usize,
     clock: Clock<'_>,
-) -> Result<Answer<Vec<Symbol>>, ServerError> {
+) -> Result<Answer<Vec<Symbol>>> {
     let items = prepare(server, "textDocument/prepareTypeHierarchy", "type", doc, offset, clock).await?;
     let method = match direction {
         Types::Super => "typeHierarchy/supertypes",
@@ -167,7 +167,7 @@ pub(super) async fn calls(
     doc: &Document,
     offset: usize,
     clock: Clock<'_>,
-) -> Result<Answer<Vec<Call>>, ServerError> {
+) -> Result<Answer<Vec<Call>>> {
     let items = prepare(server, "textDocument/prepareCallHierarchy", "function", doc, offset, clock).await?;
     let method = match direction {
         Calls::Incoming => "callHierarchy/incomingCalls",
@@ -232,7 +232,7 @@ async fn prepare(
     doc: &Document,
     offset: usize,
     clock: Clock<'_>,
-) -> Result<Vec<Value>, ServerError> {
+) -> Result<Vec<Value>> {
     let ask = server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding));
     let asked = ask.await?;
     let items: Option<Vec<Value>> = server.read(method, &asked.raw)?;

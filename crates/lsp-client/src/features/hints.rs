@@ -8,7 +8,7 @@ use workspace::Document;
 
 use super::{answer, at, document};
 use crate::answer::Answer;
-use crate::error::ServerError;
+use crate::error::Result;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::{Position, RawHighlight};
 use crate::server::request_table::Request;
@@ -85,7 +85,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Signature>>, ServerError> {
+    ) -> Result<Answer<Vec<Signature>>> {
         let clock = cx.clock();
         let server = self.pick_for(&doc.path, &SIGNATURE, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
@@ -123,7 +123,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Highlight>>, ServerError> {
+    ) -> Result<Answer<Vec<Highlight>>> {
         let clock = cx.clock();
         let server = self.pick_for(&doc.path, &HIGHLIGHTS, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
@@ -160,7 +160,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<(Vec<Completion>, bool)>, ServerError> {
+    ) -> Result<Answer<(Vec<Completion>, bool)>> {
         let clock = cx.clock();
         let server = self.pick_for(&doc.path, &COMPLETION, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
@@ -188,7 +188,7 @@ impl ServerPool {
         doc: &Document,
         range: Range<usize>,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<InlayHint>>, ServerError> {
+    ) -> Result<Answer<Vec<InlayHint>>> {
         let clock = cx.clock();
         let server = self.pick_for(&doc.path, &INLAY_HINTS, clock).await?;
         server.wait_ready(Some(doc), clock).await?;

@@ -49,7 +49,7 @@ use text::PositionEncoding;
 use workspace::WorkspaceEdit;
 
 use crate::answer::{Answer, Location};
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result};
 use crate::pool::{PoolLimits, PoolOptions, ServerPool};
 use crate::server::documents::Synced;
 use crate::server::edit::Converter;
@@ -131,12 +131,7 @@ impl Asked {
         Converter { workspace, snapshot, encoding: self.encoding, since: None }
     }
 
-    fn workspace_edit(
-        &self,
-        server: &Server,
-        raw: RawWorkspaceEdit,
-        label: String,
-    ) -> Result<WorkspaceEdit, ServerError> {
+    fn workspace_edit(&self, server: &Server, raw: RawWorkspaceEdit, label: String) -> Result<WorkspaceEdit> {
         self.converter(server).convert(raw, label).map_err(|problem| {
             server.refused(Refusal::Edit { method: self.method.clone(), problem: problem.into() })
         })

@@ -10,7 +10,7 @@ use workspace::Document;
 use super::candidate_files::{Candidates, OpenCandidates};
 use super::{answer, at};
 use crate::answer::{Answer, Location};
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::{AnyLocation, Many};
@@ -71,7 +71,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Location>>, ServerError> {
+    ) -> Result<Answer<Vec<Location>>> {
         self.navigate(Navigate::Definition, doc, offset, cx).await
     }
 
@@ -85,7 +85,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Location>>, ServerError> {
+    ) -> Result<Answer<Vec<Location>>> {
         let clock = cx.clock();
         let method = to.method();
         let server = self.pick(&doc.path, to.feature(), clock).await?;
@@ -114,7 +114,7 @@ impl ServerPool {
             }
             Ok((asked, found, failed))
         };
-        let asked: Result<_, ServerError> = asked.await;
+        let asked: Result<_> = asked.await;
         candidates.close(&server).await;
         let (asked, mut found, failed) = asked?;
         let mut seen = HashSet::new();
@@ -133,7 +133,7 @@ impl ServerPool {
         candidates: &OpenCandidates,
         found: &mut Vec<Location>,
         clock: Clock<'_>,
-    ) -> Result<(), ServerError> {
+    ) -> Result<()> {
         const DEFINITION: &str = "textDocument/definition";
         let own = self.package_of(&server.core.definition, &doc.path);
         let name = &doc.text[text::word_at(&doc.text, offset)];
@@ -180,7 +180,7 @@ impl ServerPool {
         offset: usize,
         include_declaration: bool,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Location>>, ServerError> {
+    ) -> Result<Answer<Vec<Location>>> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
@@ -209,7 +209,7 @@ impl ServerPool {
         include_declaration: bool,
         candidates: &mut OpenCandidates,
         clock: Clock<'_>,
-    ) -> Result<Asked, ServerError> {
+    ) -> Result<Asked> {
         let name = &doc.text[text::word_at(&doc.text, offset)];
         let (found, asked) = tokio::join!(
             self.find_openable(server, name, clock),
@@ -232,7 +232,7 @@ impl ServerPool {
         doc: &Document,
         offset: usize,
         cx: &RequestCx,
-    ) -> Result<Answer<Option<String>>, ServerError> {
+    ) -> Result<Answer<Option<String>>> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Hover, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
@@ -262,7 +262,7 @@ async fn ask_for_uses(
     offset: usize,
     include_declaration: bool,
     clock: Clock<'_>,
-) -> Result<Asked, ServerError> {
+) -> Result<Asked> {
     let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
         let mut params = at(synced, offset, encoding);
         params["context"] = json!({"includeDeclaration": include_declaration});
@@ -277,13 +277,13 @@ pub(super) async fn uses(
     doc: &Document,
     offset: usize,
     clock: Clock<'_>,
-) -> Result<Vec<Location>, ServerError> {
+) -> Result<Vec<Location>> {
     require_references(server)?;
     let asked = ask_for_uses(server, doc, offset, false, clock).await?;
     locations(server, &asked)
 }
 
-pub(super) fn require_references(server: &Server) -> Result<(), ServerError> {
+pub(super) fn require_references(server: &Server) -> Result<()> {
     let feature = Feature::References;
     match server.core.capabilities().offers(feature) {
         true => Ok(()),
@@ -291,7 +291,7 @@ pub(super) fn require_references(server: &Server) -> Result<(), ServerError> {
     }
 }
 
-pub(super) fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>, ServerError> {
+pub(super) fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>> {
     let found: Many<AnyLocation<'_>> = server.read_borrowed(&asked.method, &asked.raw)?;
     let mut places = Vec::new();
     for place in found.into_vec() {

@@ -9,7 +9,7 @@ use workspace::Document;
 use super::commands::{CommandEdits, Ran, asked_with_edits, commands};
 use super::{REQUESTS, at};
 use crate::answer::Answer;
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result, ServerError};
 use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::Server;
 use adapters::Feature;
@@ -49,7 +49,7 @@ impl ServerPool {
         server: Option<&str>,
         edits: &dyn CommandEdits,
         cx: &RequestCx,
-    ) -> Result<RawAnswer, ServerError> {
+    ) -> Result<RawAnswer> {
         let clock = cx.clock();
         let document = place.map(|(document, _)| document);
         let servers = self.servers_of(document.map(|document| &document.path), server, cx).await?;
@@ -94,7 +94,7 @@ impl ServerPool {
         path: Option<&AbsPath>,
         server: Option<&str>,
         cx: &RequestCx,
-    ) -> Result<Vec<Offered>, ServerError> {
+    ) -> Result<Vec<Offered>> {
         let servers = self.servers_of(path, server, cx).await?;
         Ok(servers.iter().map(|server| offered(server)).collect())
     }
@@ -110,7 +110,7 @@ impl ServerPool {
         path: Option<&AbsPath>,
         server: Option<&str>,
         cx: &RequestCx,
-    ) -> Result<Vec<String>, ServerError> {
+    ) -> Result<Vec<String>> {
         self.restart(path, server, cx.clock()).await
     }
 
@@ -120,7 +120,7 @@ impl ServerPool {
         path: Option<&AbsPath>,
         name: Option<&str>,
         cx: &RequestCx,
-    ) -> Result<Vec<InUse>, ServerError> {
+    ) -> Result<Vec<InUse>> {
         let mut servers = match path {
             Some(path) => self.all_of(path, name, cx.clock()).await?,
             None => self.use_running(),
@@ -154,7 +154,7 @@ async fn filled(
     document: &Document,
     offset: Option<usize>,
     cx: &RequestCx,
-) -> Result<Option<serde_json::Map<String, Value>>, ServerError> {
+) -> Result<Option<serde_json::Map<String, Value>>> {
     let synced = server.open(document, cx.clock()).await?;
     let encoding = server.core.capabilities().encoding();
     let params = match offset {

@@ -10,7 +10,7 @@ use workspace::{Document, Operation, WorkspaceEdit};
 use super::at;
 use super::candidate_files::{Candidates, Kinds, MAX_OPENED};
 use super::server_handle::ServerHandle;
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result, ServerError};
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::RawWorkspaceEdit;
@@ -74,7 +74,7 @@ impl ServerPool {
         offset: usize,
         new_name: &str,
         cx: &RequestCx,
-    ) -> Result<Renamed, ServerError> {
+    ) -> Result<Renamed> {
         let clock = cx.clock();
         let server = self.server_for(&doc.path, Feature::Rename, cx).await?;
         server.require_loaded(Some(doc), clock).await?;
@@ -107,7 +107,7 @@ impl ServerPool {
         (old_name, new_name): (&str, &str),
         opened: &mut Vec<Opened>,
         clock: Clock<'_>,
-    ) -> Result<WorkspaceEdit, ServerError> {
+    ) -> Result<WorkspaceEdit> {
         let mut edit = server.rename(doc, offset, (old_name, new_name), clock).await?;
         // An edit is valid only for texts that were sent to the server.
         let closed = not_open(server.server(), &edit);
@@ -151,7 +151,7 @@ impl ServerHandle {
         offset: usize,
         (old_name, new_name): (&str, &str),
         clock: Clock<'_>,
-    ) -> Result<WorkspaceEdit, ServerError> {
+    ) -> Result<WorkspaceEdit> {
         let server = self.server();
         let ask = server.ask(Some(doc), RENAME, clock, |synced, encoding| {
             let mut params = at(synced, offset, encoding);
@@ -164,7 +164,7 @@ impl ServerHandle {
     }
 
     /// The current name at byte `offset`: the server's, if it prepares renames.
-    async fn old_name(&self, doc: &Document, offset: usize, clock: Clock<'_>) -> Result<String, ServerError> {
+    async fn old_name(&self, doc: &Document, offset: usize, clock: Clock<'_>) -> Result<String> {
         let prepares = {
             let capabilities = self.0.core.capabilities();
             let provider = capabilities.provider("renameProvider", RENAME);
@@ -201,12 +201,7 @@ fn about_arguments(mut error: ServerError) -> ServerError {
 }
 
 /// `prepareRename`: the name that would be replaced, where the server gives it.
-async fn prepare(
-    server: &Server,
-    doc: &Document,
-    offset: usize,
-    clock: Clock<'_>,
-) -> Result<Option<String>, ServerError> {
+async fn prepare(server: &Server, doc: &Document, offset: usize, clock: Clock<'_>) -> Result<Option<String>> {
     let method = "textDocument/prepareRename";
     let ask = server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding));
     let asked = ask.await.map_err(about_arguments)?;

@@ -12,7 +12,7 @@ use super::hierarchy::{self, Call, Calls};
 use super::navigation::{Navigate, locations, require_references, uses};
 use super::symbols::outline;
 use crate::answer::{Answer, Location, Symbol};
-use crate::error::{Refusal, ServerError};
+use crate::error::{Refusal, Result, ServerError};
 use crate::files::file_filter::follows;
 use crate::note::Note;
 use crate::pool::{InUse, RequestCx, ServerPool};
@@ -33,7 +33,7 @@ impl ServerPool {
         path: &AbsPath,
         feature: Feature,
         cx: &RequestCx,
-    ) -> Result<ServerHandle, ServerError> {
+    ) -> Result<ServerHandle> {
         Ok(ServerHandle(self.pick(path, feature, cx.clock()).await?))
     }
 
@@ -51,7 +51,7 @@ impl ServerPool {
         path: &AbsPath,
         file: &AbsPath,
         cx: &RequestCx,
-    ) -> Result<(Vec<ServerHandle>, Vec<Note>), ServerError> {
+    ) -> Result<(Vec<ServerHandle>, Vec<Note>)> {
         match self.pick_all(file, Feature::RenameFile, cx.clock()).await {
             Ok((mut servers, problems)) => {
                 servers.retain(|server| follows(server, path, file != path));
@@ -131,7 +131,7 @@ impl ServerHandle {
     /// # Errors
     ///
     /// [`ServerError`].
-    pub async fn wait_ready(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<bool, ServerError> {
+    pub async fn wait_ready(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<bool> {
         self.0.wait_ready(doc, clock).await
     }
 
@@ -141,7 +141,7 @@ impl ServerHandle {
     ///
     /// [`ServerError`]: `Starting` when the project is not loaded in time, `Refused` when it cannot
     /// be loaded.
-    pub async fn require_loaded(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
+    pub async fn require_loaded(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<()> {
         let server = self.server();
         if !server.wait_ready(doc, clock).await? {
             return Err(server.loading());
@@ -161,7 +161,7 @@ impl ServerHandle {
         pool: &ServerPool,
         name: &str,
         clock: Clock<'_>,
-    ) -> Result<OpenCandidates, ServerError> {
+    ) -> Result<OpenCandidates> {
         pool.open_candidates(self.server(), name, clock).await
     }
 
@@ -178,7 +178,7 @@ impl ServerHandle {
         doc: &Document,
         offset: usize,
         clock: Clock<'_>,
-    ) -> Result<(OpenCandidates, Result<Vec<Location>, ServerError>), ServerError> {
+    ) -> Result<(OpenCandidates, Result<Vec<Location>>)> {
         let server = self.server();
         let name = &doc.text[text::word_at(&doc.text, offset)];
         let mut candidates = OpenCandidates::default();
@@ -207,7 +207,7 @@ impl ServerHandle {
         pool: &ServerPool,
         name: &str,
         clock: Clock<'_>,
-    ) -> Result<Candidates, ServerError> {
+    ) -> Result<Candidates> {
         pool.find_candidates(self.server(), name, Kinds::Own, clock).await
     }
 
@@ -220,7 +220,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// [`ServerError`].
-    pub async fn symbols(&self, doc: &Document, clock: Clock<'_>) -> Result<Vec<Symbol>, ServerError> {
+    pub async fn symbols(&self, doc: &Document, clock: Clock<'_>) -> Result<Vec<Symbol>> {
         outline(self.server(), doc, clock).await
     }
 
@@ -234,7 +234,7 @@ impl ServerHandle {
         doc: &Document,
         offset: usize,
         clock: Clock<'_>,
-    ) -> Result<Vec<Location>, ServerError> {
+    ) -> Result<Vec<Location>> {
         let ask = self.0.ask(Some(doc), to.method(), clock, |synced, encoding| at(synced, offset, encoding));
         locations(self.server(), &ask.await?)
     }
@@ -243,12 +243,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// [`ServerError`].
-    pub async fn uses(
-        &self,
-        doc: &Document,
-        offset: usize,
-        clock: Clock<'_>,
-    ) -> Result<Vec<Location>, ServerError> {
+    pub async fn uses(&self, doc: &Document, offset: usize, clock: Clock<'_>) -> Result<Vec<Location>> {
         uses(self.server(), doc, offset, clock).await
     }
 
@@ -261,7 +256,7 @@ impl ServerHandle {
         doc: &Document,
         offset: usize,
         clock: Clock<'_>,
-    ) -> Result<Answer<Vec<Call>>, ServerError> {
+    ) -> Result<Answer<Vec<Call>>> {
         hierarchy::calls(self.server(), Calls::Incoming, doc, offset, clock).await
     }
 
@@ -275,7 +270,7 @@ impl ServerHandle {
         (from, to): (&AbsPath, &AbsPath),
         label: &str,
         clock: Clock<'_>,
-    ) -> Result<WorkspaceEdit, ServerError> {
+    ) -> Result<WorkspaceEdit> {
         let uri = |path: &AbsPath| path_to_uri(path.as_path());
         let params = json!({"files": [{"oldUri": uri(from), "newUri": uri(to)}]});
         let asked = self.0.ask(doc, "workspace/willRenameFiles", clock, |_, _| params.clone()).await?;

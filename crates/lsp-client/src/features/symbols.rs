@@ -10,7 +10,7 @@ use workspace::{Budget, Document};
 use super::uncovered_files::{LOOKING, Running, Unasked};
 use super::{answer, document};
 use crate::answer::{Answer, Symbol};
-use crate::error::ServerError;
+use crate::error::Result;
 use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::protocol::{DocumentSymbol, FlatSymbol, kind_name};
 use crate::server::request_table::Request;
@@ -52,11 +52,7 @@ impl ServerPool {
     ///
     /// # Errors
     /// [`ServerError`].
-    pub async fn symbols(
-        self: &Arc<Self>,
-        doc: &Document,
-        cx: &RequestCx,
-    ) -> Result<Answer<Vec<Symbol>>, ServerError> {
+    pub async fn symbols(self: &Arc<Self>, doc: &Document, cx: &RequestCx) -> Result<Answer<Vec<Symbol>>> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Symbols, clock).await?;
         let (asked, symbols) = outlined(&server, doc, clock).await?;
@@ -75,7 +71,7 @@ impl ServerPool {
         self: &Arc<Self>,
         doc: &Document,
         cx: &RequestCx,
-    ) -> Result<(Answer<Vec<Symbol>>, Peeked), ServerError> {
+    ) -> Result<(Answer<Vec<Symbol>>, Peeked)> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Symbols, clock).await?;
         let opened = server.open_all(std::slice::from_ref(doc), clock).await?;
@@ -107,7 +103,7 @@ impl ServerPool {
         query: &str,
         near: Option<&Document>,
         cx: &RequestCx,
-    ) -> Result<Answer<WorkspaceSymbols>, ServerError> {
+    ) -> Result<Answer<WorkspaceSymbols>> {
         let clock = cx.clock();
         let feature = Feature::WorkspaceSymbols;
         let mut servers = match near {
@@ -165,19 +161,11 @@ impl ServerPool {
 }
 
 /// The symbols of a file from one server.
-pub(super) async fn outline(
-    server: &Server,
-    doc: &Document,
-    clock: Clock<'_>,
-) -> Result<Vec<Symbol>, ServerError> {
+pub(super) async fn outline(server: &Server, doc: &Document, clock: Clock<'_>) -> Result<Vec<Symbol>> {
     Ok(outlined(server, doc, clock).await?.1)
 }
 
-async fn outlined(
-    server: &Server,
-    doc: &Document,
-    clock: Clock<'_>,
-) -> Result<(Asked, Vec<Symbol>), ServerError> {
+async fn outlined(server: &Server, doc: &Document, clock: Clock<'_>) -> Result<(Asked, Vec<Symbol>)> {
     let ask = server.ask(
         Some(doc),
         "textDocument/documentSymbol",
@@ -202,7 +190,7 @@ async fn outlined(
 }
 
 /// Requests the missing ranges of symbols, up to `RESOLVED`.
-async fn whole(server: &Server, items: Vec<Value>, clock: Clock<'_>) -> Result<Vec<Value>, ServerError> {
+async fn whole(server: &Server, items: Vec<Value>, clock: Clock<'_>) -> Result<Vec<Value>> {
     const METHOD: &str = "workspaceSymbol/resolve";
     let resolves = {
         let capabilities = server.core.capabilities();

@@ -15,12 +15,11 @@ use workspace::Document;
 
 use super::diagnostics::{pulled, read};
 use crate::answer::{Diagnostic, RawJson};
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::pool::{RequestCx, ServerPool};
-use crate::server::documents::{Sent, Synced};
+use crate::server::documents::Synced;
 use crate::server::protocol::WorkspaceReport;
 use crate::server::request_table::Request;
-use crate::server::view::View;
 use crate::server::{Clock, Server};
 
 const WHOLE: &str = "workspace/diagnostic";
@@ -49,7 +48,7 @@ impl ServerPool {
         self: &Arc<Self>,
         paths: &BTreeSet<AbsPath>,
         cx: &RequestCx,
-    ) -> Result<BTreeMap<AbsPath, Reported>, ServerError> {
+    ) -> Result<BTreeMap<AbsPath, Reported>> {
         let clock = cx.clock();
         let servers = self.use_running();
         let able = servers.iter().filter_map(|server| Some((server, whole(server)?)));
@@ -95,7 +94,7 @@ async fn of_one(
     options: &Value,
     paths: &BTreeSet<AbsPath>,
     clock: Clock<'_>,
-) -> Result<Report, ServerError> {
+) -> Result<Report> {
     server.wait_ready(None, clock).await?;
     let mut params = json!({ "previousResultIds": [] });
     if let Some(identifier) = options.get("identifier").filter(|it| it.is_string()) {
@@ -132,15 +131,7 @@ async fn of_one(
         let now = match synced {
             Some(synced) if *synced.view.text != *document.text => continue,
             Some(synced) => synced.clone(),
-            None => Synced {
-                uri: document.uri.clone(),
-                number: 0,
-                opened: 0,
-                version: document.version,
-                view: Arc::new(View::new(Arc::clone(&document.text))),
-                sent: Sent::default(),
-                closed: None,
-            },
+            None => Synced::on_disk(&document),
         };
         let items = read(server, &now, &items)?;
         out.push((path, (Some(document), items)));

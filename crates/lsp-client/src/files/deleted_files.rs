@@ -12,7 +12,7 @@ use serde_json::json;
 use wire::{RequestError, codes};
 use workspace::Document;
 
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::server::{Clock, LONGEST_PAUSE, PAUSE, Server};
 
 /// Maximum number of files to probe, the newest.
@@ -87,7 +87,7 @@ impl Server {
     /// Closes deleted documents, and waits until the server has noticed the deletions.
     ///
     /// Waits at most three quarters of the time. Reads files.
-    pub(crate) async fn await_deletions(&self, method: &str, clock: Clock<'_>) -> Result<(), ServerError> {
+    pub(crate) async fn await_deletions(&self, method: &str, clock: Clock<'_>) -> Result<()> {
         let Some(question) = &self.core.definition.watch.deletion_probe else { return Ok(()) };
         let mut gone: Vec<(AbsPath, Option<Document>)> = self.read_open(None);
         gone.retain(|(_, document)| document.is_none());

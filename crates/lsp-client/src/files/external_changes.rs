@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Peer, RequestError, Room};
 use workspace::{Document, Owner, ReadError};
 
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::files::file_poll::{CHANGED, CREATED, DELETED, PollMode, ProjectReload, wanted};
 use crate::note::Note;
 use crate::server::core::Core;
@@ -28,10 +28,7 @@ impl Server {
     ///
     /// Takes at most three quarters of the time: a server that reloads its projects answers by its state at
     /// that time. Returns a note if the scan did not finish.
-    pub(crate) async fn report_external_changes(
-        &self,
-        clock: Clock<'_>,
-    ) -> Result<Option<Note>, ServerError> {
+    pub(crate) async fn report_external_changes(&self, clock: Clock<'_>) -> Result<Option<Note>> {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => Err(ServerError::Cancelled),

@@ -11,7 +11,7 @@ use process::deadlines;
 use super::ServerPool;
 use super::slot::Slot;
 use super::start::subject;
-use crate::error::{ServerError, StartCause};
+use crate::error::{Result, ServerError, StartCause};
 use crate::server::{Clock, Server};
 
 impl ServerPool {
@@ -21,7 +21,7 @@ impl ServerPool {
     ///
     /// # Errors
     /// [`ServerError::Starting`] where they still do.
-    pub(super) async fn make_room(&self, name: &str, clock: Clock<'_>) -> Result<(), ServerError> {
+    pub(super) async fn make_room(&self, name: &str, clock: Clock<'_>) -> Result<()> {
         self.shrink(self.limits.warm.saturating_sub(1), Duration::ZERO).await;
         let until = clock.at(25);
         loop {

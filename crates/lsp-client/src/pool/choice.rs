@@ -7,7 +7,7 @@ use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::InUse;
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::server::Clock;
 use crate::server::capabilities::Capabilities;
 use crate::server::request_table::Request;
@@ -66,7 +66,7 @@ impl ServerPool {
         path: &AbsPath,
         feature: Feature,
         clock: Clock<'_>,
-    ) -> Result<InUse, ServerError> {
+    ) -> Result<InUse> {
         self.pick_offering(path, feature, |capabilities| capabilities.offers(feature), clock).await
     }
 
@@ -76,7 +76,7 @@ impl ServerPool {
         path: &AbsPath,
         request: &Request,
         clock: Clock<'_>,
-    ) -> Result<InUse, ServerError> {
+    ) -> Result<InUse> {
         let feature = request.feature.unwrap_or(Feature::Hover);
         self.pick_offering(path, feature, |capabilities| capabilities.offers_request(request), clock).await
     }
@@ -88,7 +88,7 @@ impl ServerPool {
         feature: Feature,
         offers: impl Fn(&Capabilities) -> bool,
         clock: Clock<'_>,
-    ) -> Result<InUse, ServerError> {
+    ) -> Result<InUse> {
         let mut first: Option<ServerError> = None;
         let mut names = Vec::new();
         let mut groups = HashSet::new();
@@ -131,7 +131,7 @@ impl ServerPool {
         path: &AbsPath,
         feature: Feature,
         clock: Clock<'_>,
-    ) -> Result<(Vec<InUse>, Vec<ServerError>), ServerError> {
+    ) -> Result<(Vec<InUse>, Vec<ServerError>)> {
         let mut servers = Vec::new();
         let mut problems = Vec::new();
         let mut groups = HashSet::new();
@@ -174,7 +174,7 @@ impl ServerPool {
         path: &AbsPath,
         name: Option<&str>,
         clock: Clock<'_>,
-    ) -> Result<Vec<InUse>, ServerError> {
+    ) -> Result<Vec<InUse>> {
         let mut definitions = self.definitions().for_path(path.as_path());
         let top = self.workspace.root();
         definitions.retain(|it| adapters::find_root(&it.root, path, top).is_some());

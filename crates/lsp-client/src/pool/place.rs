@@ -11,7 +11,7 @@ use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::{InUse, Place, Slot};
-use crate::error::ServerError;
+use crate::error::Result;
 use crate::server::Clock;
 use adapters::ServerDefinition;
 
@@ -53,7 +53,7 @@ impl ServerPool {
         definition: &Arc<ServerDefinition>,
         path: &AbsPath,
         clock: Clock<'_>,
-    ) -> Result<InUse, ServerError> {
+    ) -> Result<InUse> {
         let server = self.started(definition, path, clock).await?;
         server.openable(clock).await?;
         Ok(server)
@@ -64,7 +64,7 @@ impl ServerPool {
         definition: &Arc<ServerDefinition>,
         path: &AbsPath,
         clock: Clock<'_>,
-    ) -> Result<InUse, ServerError> {
+    ) -> Result<InUse> {
         let root = self.root_of(definition, path);
         if definition.root.workspace_folders {
             // One server for all package roots, unless it accepts no more of them.

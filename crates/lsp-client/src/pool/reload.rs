@@ -11,7 +11,7 @@ use process::deadlines;
 
 use super::ServerPool;
 use super::slot::{Slot, SlotState};
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::server::{Clock, Server};
 use adapters::ServerDefinitions;
 
@@ -27,7 +27,7 @@ impl ServerPool {
         path: Option<&AbsPath>,
         name: Option<&str>,
         clock: Clock<'_>,
-    ) -> Result<Vec<String>, ServerError> {
+    ) -> Result<Vec<String>> {
         let mut slots = self.slots();
         slots.retain(|slot| {
             let definition = slot.definition();
@@ -62,7 +62,7 @@ impl ServerPool {
     /// Reloads the definitions, and ends the servers of those that changed.
     ///
     /// Returns the slots without a definition.
-    async fn reread(self: &Arc<Self>, clock: Clock<'_>) -> Result<Vec<Arc<Slot>>, ServerError> {
+    async fn reread(self: &Arc<Self>, clock: Clock<'_>) -> Result<Vec<Arc<Slot>>> {
         let Some(reread) = self.reread.clone() else { return Ok(Vec::new()) };
         let fresh = tokio::select! {
             biased;
@@ -96,11 +96,7 @@ impl ServerPool {
         names
     }
 
-    async fn take(
-        self: &Arc<Self>,
-        fresh: ServerDefinitions,
-        clock: Clock<'_>,
-    ) -> Result<Vec<Arc<Slot>>, ServerError> {
+    async fn take(self: &Arc<Self>, fresh: ServerDefinitions, clock: Clock<'_>) -> Result<Vec<Arc<Slot>>> {
         let fresh = Arc::new(fresh);
         *self.definitions.lock() = Arc::clone(&fresh);
         let mut gone = Vec::new();
@@ -138,12 +134,7 @@ impl ServerPool {
     }
 
     /// Ends the server of a slot. If cancelled, kills it.
-    async fn end(
-        self: &Arc<Self>,
-        slot: &Slot,
-        why: &'static str,
-        clock: Clock<'_>,
-    ) -> Result<(), ServerError> {
+    async fn end(self: &Arc<Self>, slot: &Slot, why: &'static str, clock: Clock<'_>) -> Result<()> {
         let server = {
             let mut state = slot.state();
             let Some(server) = state.server.take() else { return Ok(()) };

@@ -14,7 +14,7 @@ use super::ServerPool;
 use super::hosts::ServerHosts;
 use super::reload::CHANGED;
 use super::slot::{InUse, Slot};
-use crate::error::{ServerError, StartCause};
+use crate::error::{Result, ServerError, StartCause};
 use crate::server::core::Core;
 use crate::server::{Clock, Server, last_lines};
 use adapters::{Definition, ServerDefinition, expand, expand_text};
@@ -33,11 +33,7 @@ fn failure(command: &CommandLine, reason: &str) -> String {
 
 impl ServerPool {
     /// The server of a slot, started if it does not run.
-    pub(super) async fn start_in(
-        self: &Arc<Self>,
-        slot: &Arc<Slot>,
-        clock: Clock<'_>,
-    ) -> Result<InUse, ServerError> {
+    pub(super) async fn start_in(self: &Arc<Self>, slot: &Arc<Slot>, clock: Clock<'_>) -> Result<InUse> {
         if let Some(server) = slot.take_use() {
             return Ok(server);
         }
@@ -77,7 +73,7 @@ impl ServerPool {
     }
 
     /// Every command that could start the server, best first.
-    async fn commands(&self, slot: &Slot) -> Result<Vec<CommandLine>, ServerError> {
+    async fn commands(&self, slot: &Slot) -> Result<Vec<CommandLine>> {
         let definition = &slot.definition();
         let programs = self.limits.search.find(definition, &slot.root, self.workspace.root());
         if programs.is_empty() {
@@ -137,7 +133,7 @@ impl ServerPool {
         commands: Vec<CommandLine>,
         permit: OwnedSemaphorePermit,
         clock: Clock<'_>,
-    ) -> Result<InUse, ServerError> {
+    ) -> Result<InUse> {
         let granted = self.granted(slot, commands, clock).await?;
         self.start_janitor();
         self.make_room(&slot.name, clock).await?;
@@ -186,7 +182,7 @@ impl ServerPool {
         slot: &Slot,
         commands: Vec<CommandLine>,
         clock: Clock<'_>,
-    ) -> Result<Vec<Granted>, ServerError> {
+    ) -> Result<Vec<Granted>> {
         let definition = &slot.definition();
         let mut granted = Vec::new();
         let mut failures = Vec::new();
@@ -224,7 +220,7 @@ impl ServerPool {
         name: String,
         command: &CommandLine,
         clock: Clock<'_>,
-    ) -> Result<SpawnGrant, ServerError> {
+    ) -> Result<SpawnGrant> {
         let directories = definition.writes.iter().filter(|name| name.ends_with('/'));
         let request = SpawnRequest {
             subject: subject(definition, &name),
@@ -243,7 +239,7 @@ impl ServerPool {
         grant.map_err(|denied| ServerError::Denied { server: definition.name.clone(), denied })
     }
 
-    async fn start(&self, slot: &Slot, granted: Vec<Granted>) -> Result<Arc<Server>, ServerError> {
+    async fn start(&self, slot: &Slot, granted: Vec<Granted>) -> Result<Arc<Server>> {
         let definition = &slot.definition();
         let mut failures = Vec::new();
         for Granted { command, grant, probe } in &granted {
@@ -278,7 +274,7 @@ impl ServerPool {
         definition: &ServerDefinition,
         command: &CommandLine,
         grant: &SpawnGrant,
-    ) -> Result<Process, ServerError> {
+    ) -> Result<Process> {
         let spawned = self.processes.spawn_gated(command, grant, self.hosts(&definition.name)).await;
         spawned.map_err(|error| match error {
             SpawnError::MissingProgram { program } => {

@@ -95,6 +95,21 @@ pub(crate) struct Synced {
     pub closed: Option<Instant>,
 }
 
+impl Synced {
+    /// A document as it is on disk.
+    pub fn on_disk(document: &Document) -> Self {
+        Self {
+            uri: document.uri.clone(),
+            number: 0,
+            opened: 0,
+            version: document.version,
+            view: Arc::new(View::new(Arc::clone(&document.text))),
+            sent: Sent::default(),
+            closed: None,
+        }
+    }
+}
+
 /// A point in the exchange with a server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sent {

@@ -39,7 +39,7 @@ use tokio_util::task::TaskTracker;
 use wire::{Peer, PeerOptions};
 use workspace::Document;
 
-use crate::error::{ServerError, StartCause};
+use crate::error::{Result, ServerError, StartCause};
 use crate::files::file_poll::PollMode;
 use crate::note::Note;
 use crate::server::abandoned_requests::AbandonedRequests;
@@ -79,7 +79,7 @@ impl Server {
         variables: &[(&str, String)],
         deadline: Duration,
         tracker: &TaskTracker,
-    ) -> Result<Arc<Self>, ServerError> {
+    ) -> Result<Arc<Self>> {
         let core = Arc::new(core);
         let name = core.definition.name.clone();
         let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
@@ -123,7 +123,7 @@ impl Server {
         }
     }
 
-    async fn initialize(&self, variables: &[(&str, String)], deadline: Duration) -> Result<(), ServerError> {
+    async fn initialize(&self, variables: &[(&str, String)], deadline: Duration) -> Result<()> {
         let core = &self.core;
         // The first package root, if one server serves several: the server would search the whole
         // root.
@@ -242,11 +242,7 @@ impl Server {
     /// Opens `document` and waits until the server has loaded.
     ///
     /// Returns whether it has loaded. Waits at most three quarters of the time.
-    pub async fn wait_ready(
-        &self,
-        document: Option<&Document>,
-        clock: Clock<'_>,
-    ) -> Result<bool, ServerError> {
+    pub async fn wait_ready(&self, document: Option<&Document>, clock: Clock<'_>) -> Result<bool> {
         if let Some(document) = document {
             self.open(document, clock).await?;
         }

@@ -14,7 +14,7 @@ use text::PositionEncoding;
 use wire::{RequestError, Room, codes};
 use workspace::Document;
 
-use crate::error::{Refusal, ServerError, StartCause};
+use crate::error::{Refusal, Result, ServerError, StartCause};
 use crate::note::Note;
 use crate::server::documents::Synced;
 use crate::server::usage::Usage;
@@ -49,7 +49,7 @@ impl Server {
         method: &str,
         clock: Clock<'_>,
         params: impl Fn(Option<&Synced>, PositionEncoding) -> Value + Sync,
-    ) -> Result<Asked, ServerError> {
+    ) -> Result<Asked> {
         if clock.left().is_zero() {
             return Err(self.timeout(method, Duration::ZERO));
         }
@@ -144,7 +144,7 @@ impl Server {
         }
     }
 
-    pub fn read<T: DeserializeOwned>(&self, method: &str, raw: &RawValue) -> Result<T, ServerError> {
+    pub fn read<T: DeserializeOwned>(&self, method: &str, raw: &RawValue) -> Result<T> {
         serde_json::from_str(raw.get()).map_err(|error| self.protocol(method, error.to_string()))
     }
 
@@ -153,7 +153,7 @@ impl Server {
         &self,
         method: &str,
         raw: &'a RawValue,
-    ) -> Result<T, ServerError> {
+    ) -> Result<T> {
         serde_json::from_str(raw.get()).map_err(|error| self.protocol(method, error.to_string()))
     }
 
@@ -171,7 +171,7 @@ impl Server {
         ServerError::Starting { server: self.name().to_owned(), cause }
     }
 
-    pub async fn room(&self, method: &str, clock: Clock<'_>) -> Result<Room, ServerError> {
+    pub async fn room(&self, method: &str, clock: Clock<'_>) -> Result<Room> {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => Err(ServerError::Cancelled),

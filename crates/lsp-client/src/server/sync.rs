@@ -10,7 +10,7 @@ use wire::Room;
 use workspace::{Document, Owner};
 
 use crate::diagnostics::Reader;
-use crate::error::ServerError;
+use crate::error::{Result, ServerError};
 use crate::files::file_poll::wanted;
 use crate::server::documents::Synced;
 use crate::server::gate::Entered;
@@ -22,13 +22,13 @@ pub(crate) struct Opened(Vec<AbsPath>);
 
 impl Server {
     /// Sends the current text of `document`, and of all open documents.
-    pub async fn open(&self, document: &Document, clock: Clock<'_>) -> Result<Synced, ServerError> {
+    pub async fn open(&self, document: &Document, clock: Clock<'_>) -> Result<Synced> {
         let entered = self.enter("textDocument/didOpen", clock).await?;
         self.open_entered(&entered, document, clock).await
     }
 
     /// Waits for a speculative edit to end.
-    pub async fn enter(&self, method: &str, clock: Clock<'_>) -> Result<Entered, ServerError> {
+    pub async fn enter(&self, method: &str, clock: Clock<'_>) -> Result<Entered> {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
@@ -44,7 +44,7 @@ impl Server {
         _: &Entered,
         document: &Document,
         clock: Clock<'_>,
-    ) -> Result<Synced, ServerError> {
+    ) -> Result<Synced> {
         let fresh = self.read_open(Some(&document.path));
         let room = self.room("textDocument/didOpen", clock).await?;
         match self.sync(&room, &fresh, Some(document)) {
@@ -54,12 +54,7 @@ impl Server {
     }
 
     /// Reopens `document`, so that its diagnostics reflect all earlier messages.
-    pub async fn reopen(
-        &self,
-        _: &Entered,
-        document: &Document,
-        clock: Clock<'_>,
-    ) -> Result<Synced, ServerError> {
+    pub async fn reopen(&self, _: &Entered, document: &Document, clock: Clock<'_>) -> Result<Synced> {
         let fresh = self.read_open(Some(&document.path));
         let room = self.room("textDocument/didOpen", clock).await?;
         let sent = {
@@ -76,12 +71,7 @@ impl Server {
     }
 
     /// Makes the server recheck an open document after all earlier messages.
-    pub async fn recheck(
-        &self,
-        entered: &Entered,
-        document: &Document,
-        clock: Clock<'_>,
-    ) -> Result<Synced, ServerError> {
+    pub async fn recheck(&self, entered: &Entered, document: &Document, clock: Clock<'_>) -> Result<Synced> {
         let by_change = self.core.definition.diagnostics.recheck.is_some();
         if self.core.diagnostics.is_versioned() && !by_change {
             return self.reopen(entered, document, clock).await;
@@ -107,7 +97,7 @@ impl Server {
         &self,
         documents: &[&Document],
         clock: Clock<'_>,
-    ) -> Result<HashMap<AbsPath, Option<i32>>, ServerError> {
+    ) -> Result<HashMap<AbsPath, Option<i32>>> {
         let _entered = self.enter("textDocument/didOpen", clock).await?;
         let mut fresh = self.read_open(None);
         fresh.retain(|(path, _)| documents.iter().all(|document| document.path != *path));
@@ -129,11 +119,7 @@ impl Server {
     /// Opens `documents` for one request.
     ///
     /// The caller calls [`Server::close_all`] with the result.
-    pub(crate) async fn open_all(
-        &self,
-        documents: &[Document],
-        clock: Clock<'_>,
-    ) -> Result<Opened, ServerError> {
+    pub(crate) async fn open_all(&self, documents: &[Document], clock: Clock<'_>) -> Result<Opened> {
         let _entered = self.enter("textDocument/didOpen", clock).await?;
         let room = self.room("textDocument/didOpen", clock).await?;
         let fresh: Vec<_> =
@@ -241,7 +227,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError::Starting`] where they may not by then.
-    pub(crate) async fn openable(&self, clock: Clock<'_>) -> Result<(), ServerError> {
+    pub(crate) async fn openable(&self, clock: Clock<'_>) -> Result<()> {
         if self.may_open() {
             return Ok(());
         }
