@@ -13,8 +13,9 @@ use text::{LineIndex, Position, PositionEncoding};
 use wire::{RpcError, codes};
 use workspace::{CommitId, Undo};
 
-use super::runs::{AsOf, Place, Runs, UndoTarget, Work, WorkKind};
-use super::{Connection, request_line, transcript};
+use super::debug::hand_back;
+use super::runs::{AsOf, Place, Runs, UndoTarget, Work, WorkKind, conversations};
+use super::{Connection, Reply, answer, raw, request_line, transcript};
 
 pub const NAMES: [&str; 11] = [
     "pilcrow.prompt",
@@ -85,20 +86,8 @@ struct Compact {
     uri: Option<String>,
 }
 
-/// The outcome of [`execute`]: an answer, or work for the caller.
-pub enum Executed {
-    /// Answer of a command that is complete, or whose run started.
-    Done(Value),
-    /// Request to return control of a debug session, or of all, to the agent.
-    HandBack(Option<String>),
-    /// Request for the sessions of the path's project, else of the default one.
-    Sessions(Option<AbsPath>),
-    /// Request to run a `¶` line, if it is in a comment.
-    Request(Box<PendingRequest>),
-}
-
 /// The data for a run of a `¶` line.
-pub struct PendingRequest {
+struct PendingRequest {
     open: OpenBuffer,
     line: usize,
     path: AbsPath,
@@ -112,7 +101,7 @@ pub struct PendingRequest {
 pub fn execute(
     connection: &Arc<Connection>,
     params: Option<&serde_json::value::RawValue>,
-) -> Result<Executed, RpcError> {
+) -> Result<Reply, RpcError> {
     let command: Command = params
         .and_then(|params| serde_json::from_str(params.get()).ok())
         .ok_or_else(|| invalid("executeCommand needs a command"))?;
@@ -121,7 +110,10 @@ pub fn execute(
     let work = match command.command.as_str() {
         "pilcrow.prompt" => prompt(connection, read(first)?)?,
         "pilcrow.refactor" => refactor(connection, read(first)?)?,
-        "pilcrow.request" => return request(connection, read(first)?).map(Box::new).map(Executed::Request),
+        "pilcrow.request" => {
+            let (pending, connection) = (request(connection, read(first)?)?, Arc::clone(connection));
+            return Ok(Box::pin(async move { raw(&start_request(&connection, pending).await?) }));
+        }
         "pilcrow.undo" => undo(connection, read_or_default(first)?)?,
         "pilcrow.redo" => {
             let TargetParams { uri, .. } = read_or_default(first)?;
@@ -148,21 +140,26 @@ pub fn execute(
             let steered = connection.runs.steer(session.as_deref(), text, queue);
             let steered =
                 steered.ok_or_else(|| invalid("no active run takes messages; send a prompt instead"))?;
-            return Ok(Executed::Done(json!({ "session": steered })));
+            return Ok(answer(Ok(json!({ "session": steered }))));
         }
         "pilcrow.sessions" => {
             let TargetParams { uri, .. } = read_or_default(first)?;
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
-            return Ok(Executed::Sessions(place.and_then(|place| place.path)));
+            let (near, connection) = (place.and_then(|place| place.path), Arc::clone(connection));
+            return Ok(Box::pin(async move {
+                let listed = conversations(&connection, near).await;
+                raw(&listed.map_err(|error| RpcError::new(codes::REQUEST_FAILED, format!("{error:#}")))?)
+            }));
         }
         "pilcrow.stop" => {
             let TargetParams { session, .. } = read_or_default(first)?;
             let stopped = connection.runs.stop(session.as_deref(), &connection.port);
-            return Ok(Executed::Done(json!({ "stopped": stopped })));
+            return Ok(answer(Ok(json!({ "stopped": stopped }))));
         }
         "pilcrow.debug.handBack" => {
             let TargetParams { session, .. } = read_or_default(first)?;
-            return Ok(Executed::HandBack(session));
+            let connection = Arc::clone(connection);
+            return Ok(Box::pin(async move { raw(&hand_back(&connection, session.as_deref()).await) }));
         }
         "pilcrow.transcript" => {
             let TargetParams { session, .. } = read_or_default(first)?;
@@ -173,22 +170,19 @@ pub fn execute(
                 let peer = connection.peer.clone();
                 connection.tracker.spawn(async move { transcript::open(&peer, path.as_path()).await });
             }
-            return Ok(Executed::Done(json!({ "uri": uri })));
+            return Ok(answer(Ok(json!({ "uri": uri }))));
         }
         other => return Err(invalid(format!("unknown command {other}; use one of {}", NAMES.join(", ")))),
     };
-    Ok(Executed::Done(json!({ "session": Runs::start(connection, work) })))
+    Ok(answer(Ok(json!({ "session": Runs::start(connection, work) }))))
 }
 
 /// Starts a run of a request line.
 ///
 /// # Errors
 /// `InvalidParams` when the line is not in a comment, or when it already runs.
-pub(crate) async fn start_request(
-    connection: &Arc<Connection>,
-    pending: Box<PendingRequest>,
-) -> Result<Value, RpcError> {
-    let PendingRequest { open, line, path, work } = *pending;
+async fn start_request(connection: &Arc<Connection>, pending: PendingRequest) -> Result<Value, RpcError> {
+    let PendingRequest { open, line, path, work } = pending;
     let all = connection.comments.requests(&open, &connection.markers(Some(&path))).await;
     let Some(found) = all.iter().find(|request| request.is_on(line, &open.text)) else {
         return Err(invalid(format!(

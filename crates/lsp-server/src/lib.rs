@@ -33,7 +33,6 @@ use std::time::Duration;
 
 use agent::deadlines;
 use approver::EditorApprover;
-use commands::Executed;
 use comments::Comments;
 use editor_sync::apply_edit::EditorPort;
 use editor_sync::buffers::{EditorBuffers, OpenBuffer};
@@ -209,11 +208,7 @@ impl Handler for Server {
         }
     }
 
-    fn request(
-        &self,
-        peer: &Peer,
-        request: IncomingRequest,
-    ) -> BoxFuture<'static, Result<Box<RawValue>, RpcError>> {
+    fn request(&self, peer: &Peer, request: IncomingRequest) -> Reply {
         let IncomingRequest { method, params, .. } = request;
         if method == "initialize" {
             return answer(self.initialize(peer, params.as_deref()));
@@ -239,27 +234,9 @@ impl Handler for Server {
                     raw(&Value::Null)
                 })
             }
-            "workspace/executeCommand" => match commands::execute(connection, params.as_deref()) {
-                Ok(Executed::Done(value)) => answer(Ok(value)),
-                Ok(Executed::HandBack(session)) => {
-                    let connection = Arc::clone(connection);
-                    Box::pin(async move { raw(&debug::hand_back(&connection, session.as_deref()).await) })
-                }
-                Ok(Executed::Sessions(near)) => {
-                    let connection = Arc::clone(connection);
-                    Box::pin(async move {
-                        let listed = runs::conversations(&connection, near).await;
-                        raw(&listed
-                            .map_err(|error| RpcError::new(codes::REQUEST_FAILED, format!("{error:#}")))?)
-                    })
-                }
-                Ok(Executed::Request(pending)) => {
-                    let connection = Arc::clone(connection);
-                    Box::pin(async move { raw(&commands::start_request(&connection, pending).await?) })
-                }
-                Err(error) => answer(Err(error)),
-            },
-            // The text is read now, because later changes must not affect the answer.
+            "workspace/executeCommand" => {
+                commands::execute(connection, params.as_deref()).unwrap_or_else(|error| answer(Err(error)))
+            }
             "textDocument/codeAction" => {
                 let (connection, params) = (Arc::clone(connection), read());
                 let Some(open) = document_of(&connection, &params) else { return answer(Ok(json!([]))) };
@@ -466,7 +443,10 @@ async fn configure(connection: Arc<Connection>, sent: Option<Value>) {
     }
 }
 
-fn answer(result: Result<Value, RpcError>) -> BoxFuture<'static, Result<Box<RawValue>, RpcError>> {
+/// The answer to a request, as the peer awaits it.
+type Reply = BoxFuture<'static, Result<Box<RawValue>, RpcError>>;
+
+fn answer(result: Result<Value, RpcError>) -> Reply {
     Box::pin(ready(result.and_then(|value| raw(&value))))
 }
 
