@@ -588,11 +588,6 @@ pub(crate) fn carry_seen(seen: &SeenLines, old: &Lines, chain: &Chain, lines: &L
             }
         }
     }
-    for fold in seen.folds() {
-        if let Some(at) = chain.line(old, lines, *fold.start(), *fold.end()) {
-            new.seen.fold(at..=at + (fold.end() - fold.start()));
-        }
-    }
 }
 
 /// Lines of the new text that the edits wrote completely.

@@ -39,12 +39,11 @@ impl Snapshot {
     }
 }
 
-/// The lines of a version that were shown, and those that were folded.
+/// The lines of a version that were shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SeenLines {
     /// Ranges in order, not adjacent.
     shown: Vec<RangeInclusive<usize>>,
-    folds: Vec<RangeInclusive<usize>>,
 }
 
 impl SeenLines {
@@ -68,12 +67,6 @@ impl SeenLines {
         other.shown.iter().for_each(|lines| self.show(lines.clone()));
     }
 
-    pub(crate) fn fold(&mut self, lines: RangeInclusive<usize>) {
-        if !self.folds.contains(&lines) {
-            self.folds.push(lines);
-        }
-    }
-
     pub(crate) fn contains(&self, line: usize) -> bool {
         let at = self.shown.partition_point(|range| *range.end() < line);
         self.shown.get(at).is_some_and(|range| range.contains(&line))
@@ -88,31 +81,12 @@ impl SeenLines {
         self.shown.iter().map(|range| range.end() + 1 - range.start()).sum()
     }
 
-    pub(crate) fn folds(&self) -> &[RangeInclusive<usize>] {
-        &self.folds
-    }
-
     /// Lines of the range that the model has not seen.
-    ///
-    /// A fold counts as seen if the range names all of it: the fold lies inside, is the only one that does,
-    /// and the range begins with the line shown before it or ends with the one shown after it. Then the
-    /// author of the range meant the fold, and did not merely pass over it.
     pub(crate) fn missing(&self, lines: RangeInclusive<usize>) -> Vec<usize> {
-        let (first, last) = (*lines.start(), *lines.end());
-        let mut unseen: Vec<usize> = lines.filter(|line| !self.contains(*line)).collect();
-        let (Some(from), Some(to)) = (unseen.first(), unseen.last()) else { return unseen };
-        let fold = self.folds.iter().find(|fold| fold.contains(from) && fold.contains(to));
-        if let Some(fold) = fold
-            && *fold.start() > first
-            && *fold.end() < last
-            && (*fold.start() == first + 1 || *fold.end() + 1 == last)
-        {
-            unseen.clear();
-        }
-        unseen
+        lines.filter(|line| !self.contains(*line)).collect()
     }
 
-    /// Whether all of `count` lines were shown; folded lines were not.
+    /// Whether all of `count` lines were shown.
     pub(crate) fn is_all(&self, count: usize) -> bool {
         self.shown.iter().any(|range| *range.start() <= 1 && *range.end() >= count) || count == 0
     }
@@ -122,30 +96,6 @@ impl SeenLines {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn a_fold_counts_when_named_whole() {
-        let mut seen = SeenLines::default();
-        seen.show(1..=2);
-        seen.show(8..=9);
-        seen.fold(3..=7);
-        assert_eq!(seen.missing(2..=8), [0; 0]);
-        assert_eq!(seen.missing(2..=7), [3, 4, 5, 6, 7]);
-        assert_eq!(seen.missing(3..=8), [3, 4, 5, 6, 7]);
-        assert_eq!(seen.missing(9..=10), [10]);
-        // A fold that is passed over is not named.
-        assert_eq!(seen.missing(1..=8), [0; 0]);
-        assert_eq!(seen.missing(2..=9), [0; 0]);
-        assert_eq!(seen.missing(1..=9), [3, 4, 5, 6, 7]);
-        seen.fold(11..=12);
-        seen.show(10..=10);
-        seen.show(13..=13);
-        assert_eq!(seen.missing(10..=13), [0; 0]);
-        assert_eq!(seen.missing(2..=13), [3, 4, 5, 6, 7, 11, 12]);
-        assert!(!seen.is_all(9));
-        seen.show(3..=7);
-        assert!(seen.is_all(9) && !seen.is_all(11));
-    }
 
     proptest! {
         #[test]

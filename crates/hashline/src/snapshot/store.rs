@@ -128,17 +128,6 @@ impl SnapshotStore {
         }
     }
 
-    /// Marks lines of a version as folded: left out between two shown lines.
-    ///
-    /// An operation that begins with the line before the fold or ends with the line after it, and covers no
-    /// other fold, names all of it and needs no further read. Returns whether the version is kept.
-    pub fn fold(&mut self, path: &str, tag: Tag, lines: RangeInclusive<usize>) -> bool {
-        let Some((history, at)) = self.find(path, tag) else { return false };
-        history.touch(at);
-        history.versions[at].seen.fold(lines);
-        true
-    }
-
     /// The version that `tag` names; `None` if its text is not stored, or never was.
     pub fn get(&mut self, path: &str, tag: Tag) -> Option<Arc<Snapshot>> {
         let (history, at) = self.find(path, tag)?;
@@ -165,13 +154,6 @@ impl SnapshotStore {
     pub fn shown_lines(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
         self.find(path, tag)
             .map(|(history, at)| history.versions[at].seen.shown().to_vec())
-            .unwrap_or_default()
-    }
-
-    /// The folds of a version, in the order marked; empty for an unknown tag.
-    pub fn folds(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
-        self.find(path, tag)
-            .map(|(history, at)| history.versions[at].seen.folds().to_vec())
             .unwrap_or_default()
     }
 

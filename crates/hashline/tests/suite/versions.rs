@@ -270,16 +270,6 @@ fn a_long_unseen_line_must_be_read() {
 }
 
 #[test]
-fn a_fully_named_fold_counts_as_seen() {
-    let mut session = Session::new(&[("f", &numbered(100))]);
-    let tag = session.read_lines("f", 1..=10);
-    session.store.see("f", tag, 60..=100);
-    session.store.fold("f", tag, 11..=59);
-    session.refused_for(&format!("[f#{tag}]\nCUT 10..=59\n"), Reason::UnseenLines);
-    session.edited(&format!("[f#{tag}]\nCUT 10..=60\n"));
-}
-
-#[test]
 fn seen_lines_stay_seen_after_the_sessions_edit() {
     let mut session = Session::new(&[("f", &numbered(100))]);
     let tag = session.read_lines("f", 1..=20);

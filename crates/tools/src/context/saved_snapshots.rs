@@ -31,8 +31,6 @@ struct SnapshotFile {
     path: String,
     at_ms: u64,
     seen: Vec<(usize, usize)>,
-    #[serde(default)]
-    folds: Vec<(usize, usize)>,
     text: String,
 }
 
@@ -59,17 +57,16 @@ impl SavedSnapshots {
     fn save_one(&self, context: &ToolContext, path: &str) {
         let newest = context.with_snapshots(|store| {
             let snapshot = store.newest(path)?;
-            let (shown, folds) = (store.shown_lines(path, snapshot.tag()), store.folds(path, snapshot.tag()));
-            Some((snapshot, pairs(&shown), pairs(&folds)))
+            let shown = store.shown_lines(path, snapshot.tag());
+            Some((snapshot, pairs(&shown)))
         });
-        let Some((snapshot, seen, folds)) = newest else { return };
+        let Some((snapshot, seen)) = newest else { return };
         let text = snapshot.text();
         let file = SnapshotFile {
             format: FORMAT,
             path: path.to_owned(),
             at_ms: now_ms(),
             seen,
-            folds,
             text: text.to_string(),
         };
         let written = serde_json::to_vec(&file).map_err(|error| error.to_string()).and_then(|bytes| {
@@ -107,9 +104,6 @@ impl SavedSnapshots {
                 let tag = store.record(path, file.text);
                 for (first, last) in file.seen {
                     store.see(path, tag, first..=last);
-                }
-                for (first, last) in file.folds {
-                    store.fold(path, tag, first..=last);
                 }
             }
         });

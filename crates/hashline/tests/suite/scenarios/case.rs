@@ -91,8 +91,6 @@ pub struct Step {
     pub path: Option<String>,
     /// Lines to show; an empty list means all of them.
     pub read: Option<Vec<[usize; 2]>>,
-    /// Lines to show as a fold.
-    pub fold: Option<[usize; 2]>,
     /// Text that another program writes.
     pub write: Option<String>,
     /// Text with which a user ends after typing; the editor records the edit.

@@ -67,10 +67,6 @@ impl<'a> Player<'a> {
         if let Some(ranges) = &step.read {
             self.read(&path, ranges)?;
         }
-        if let Some([first, last]) = step.fold {
-            let (tag, _) = self.latest(&path)?;
-            self.session.store.fold(&path, tag, first..=last);
-        }
         if let Some(name) = &step.edit {
             let patch = self.fill(self.case.text(name)?)?;
             match self.send(&patch, step.read_back.as_deref())? {
