@@ -11,7 +11,7 @@ mod words;
 
 pub use edit::align::align_to_lines;
 pub use edit::change_log::ChangeLog;
-pub use edit::diff::{diff_edits, line_counts, unified_diff};
+pub use edit::diff::{diff_edits, diff_lines, line_counts, unified_diff};
 pub use edit::map::{EditMap, map_range};
 pub use edit::{ApplyError, TextEdit, apply, invert, normalize};
 pub use line_index::{LineEnds, LineIndex, Position, PositionEncoding};

@@ -1,5 +1,6 @@
 //! The difference of two texts, as edits and as a unified diff.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::TextEdit;
@@ -20,6 +21,14 @@ const CONTEXT: usize = 3;
 /// A histogram diff finds whole lines, and each edit is narrowed to the bytes that differ. Empty if
 /// the texts are equal. Where most of many lines differ, one edit may cover equal lines too.
 pub fn diff_edits(old: &str, new: &str) -> Vec<TextEdit> {
+    let narrowed = |(range, with): (Range<usize>, Range<usize>)| narrow(old, range, &new[with]);
+    diff_lines(old, new).into_iter().map(narrowed).collect()
+}
+
+/// Byte ranges of the lines of `old` that differ, each with its replacement in `new`.
+///
+/// They are in order and are not adjacent. Empty if the texts are equal.
+pub fn diff_lines(old: &str, new: &str) -> Vec<(Range<usize>, Range<usize>)> {
     if old == new {
         return Vec::new();
     }
@@ -45,13 +54,12 @@ pub fn diff_edits(old: &str, new: &str) -> Vec<TextEdit> {
         .filter(|op| !matches!(op, DiffOp::Equal { .. }))
         .map(|op| {
             let (a, b) = (op.old_range(), op.new_range());
-            let (start, end) = (old_starts[a.start], old_starts[a.end]);
-            narrow(old, start..end, &new[new_starts[b.start]..new_starts[b.end]])
+            (old_starts[a.start]..old_starts[a.end], new_starts[b.start]..new_starts[b.end])
         })
         .collect()
 }
 
-fn narrow(old: &str, range: std::ops::Range<usize>, new_text: &str) -> TextEdit {
+fn narrow(old: &str, range: Range<usize>, new_text: &str) -> TextEdit {
     let was = &old[range.clone()];
     let prefix: usize =
         was.chars().zip(new_text.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();

@@ -1,0 +1,342 @@
+//! Review of an agent's changes, per hunk.
+//!
+//! The journal has the contents before and after each commit. A review replays the commits of some runs, with
+//! everything else as the user's, and compares the outcome with the files as they are now. Kept hunks are
+//! stored; a rejection is a commit.
+//!
+//! Invariants: a hunk has no line that only the user changed; a rejection removes no text of the user; what
+//! is neither kept nor rejected stays in the review, also after a restart.
+
+mod replay;
+mod tracked;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use paths::{AbsPath, StateError};
+use policy::ErrorCode;
+use text::LineIndex;
+
+use crate::documents::content::Content;
+use crate::plan::simulate::Files;
+use crate::workspace::Workspace;
+use crate::{Plan, PlanError, RunId, Skipped};
+use replay::{Replay, TrackedFile};
+
+/// Prefix of the runs of rejections.
+const REJECTION: &str = "rejection-";
+
+/// The changes of some runs that are neither kept nor rejected.
+#[derive(Debug, Default)]
+pub struct Review {
+    /// In order of path.
+    pub files: Vec<ReviewFile>,
+}
+
+/// A file with changes to review.
+#[derive(Debug)]
+pub struct ReviewFile {
+    /// The current path, or the last one of a deleted file.
+    pub path: AbsPath,
+    /// The path before the agent moved the file.
+    pub moved_from: Option<AbsPath>,
+    /// The current text without the changes; `None` if there was no file or no text.
+    pub before: Option<Arc<str>>,
+    /// In order of position.
+    pub hunks: Vec<Hunk>,
+}
+
+/// A change that can be kept or rejected by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    /// The same as long as its lines are the same.
+    pub id: HunkId,
+    pub kind: HunkKind,
+    /// The runs that made it, oldest first.
+    pub runs: Vec<RunId>,
+    /// Whether the user changed it since; it cannot be rejected.
+    pub is_edited: bool,
+}
+
+/// The id of a hunk, within one review.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct HunkId(pub String);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HunkKind {
+    /// Lines, from 0, of the text before and of the current text.
+    Lines {
+        before: Range<usize>,
+        now: Range<usize>,
+    },
+    Created,
+    Deleted,
+    Moved,
+    /// The whole content, which is not text.
+    Content,
+}
+
+/// The hunks that a decision concerns.
+#[derive(Debug, Clone, Copy)]
+pub enum Selection<'a> {
+    All,
+    File(&'a AbsPath),
+    Hunks(&'a [HunkId]),
+}
+
+/// The plan of a rejection.
+#[derive(Debug)]
+pub struct Rejection {
+    pub plan: Plan,
+    /// The run to commit it as: the undo of such a run brings the changes back to the review.
+    pub run: RunId,
+    pub rejected: Vec<(AbsPath, Hunk)>,
+    /// Selected hunks that stay, because the user changed them.
+    pub skipped: Vec<Skipped>,
+}
+
+/// The reason why a review is not possible.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// The selection has no hunk of the review.
+    #[error("there is no such change to review; list the changes again")]
+    Nothing,
+    /// No selected hunk can be rejected.
+    #[error("nothing was rejected: {}", skipped.iter().map(|it| format!("{}: {}", it.path, it.reason)).collect::<Vec<_>>().join("; "))]
+    Conflict {
+        /// The hunks that stay, with the reasons.
+        skipped: Vec<Skipped>,
+    },
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+impl ReviewError {
+    /// Returns the code for surfaces and models.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Nothing => ErrorCode::NotFound,
+            Self::Conflict { .. } => ErrorCode::Conflict,
+            Self::Plan(error) => error.code(),
+            Self::State(error) => ErrorCode::from(error),
+        }
+    }
+}
+
+impl Selection<'_> {
+    fn has(&self, path: &AbsPath, hunk: &HunkId) -> bool {
+        match self {
+            Self::All => true,
+            Self::File(file) => *file == path,
+            Self::Hunks(hunks) => hunks.contains(hunk),
+        }
+    }
+}
+
+impl Workspace {
+    /// Returns the changes of `runs` that are neither kept nor rejected in the review `name`. Blocks.
+    ///
+    /// # Errors
+    /// [`ReviewError::Plan`] and [`ReviewError::State`].
+    pub fn review(&self, name: &str, runs: &[RunId]) -> Result<Review, ReviewError> {
+        let replay = Replay::run(&self.inner, name, runs)?;
+        let files = replay.files.iter().filter_map(|(path, file)| {
+            let hunks: Vec<Hunk> = hunks(path, file).into_iter().map(|(hunk, _)| hunk).collect();
+            let before = file.base.as_ref().and_then(|_| file.before_text());
+            let moved_from = (file.from != *path).then(|| file.from.clone());
+            (!hunks.is_empty()).then(|| ReviewFile { path: path.clone(), moved_from, before, hunks })
+        });
+        Ok(Review { files: files.collect() })
+    }
+
+    /// Keeps the selected changes: they leave the review. Blocks.
+    ///
+    /// # Errors
+    /// [`ReviewError`] except [`ReviewError::Conflict`].
+    pub fn keep(&self, name: &str, runs: &[RunId], selection: Selection<'_>) -> Result<(), ReviewError> {
+        let mut replay = Replay::run(&self.inner, name, runs)?;
+        let mut changed = Vec::new();
+        for (path, file) in &mut replay.files {
+            // Last first: the ranges of those before stay.
+            for (hunk, lines) in hunks(path, file).into_iter().rev() {
+                if selection.has(path, &hunk.id) {
+                    file.keep(path, &hunk.kind, lines.as_ref());
+                    changed.push(path.clone());
+                }
+            }
+        }
+        changed.dedup();
+        if changed.is_empty() {
+            return Err(ReviewError::Nothing);
+        }
+        replay.store(&self.inner, name, &changed)?;
+        Ok(())
+    }
+
+    /// Plans to remove the selected changes from the current files. Blocks.
+    ///
+    /// # Errors
+    /// [`ReviewError`].
+    pub fn plan_rejection(
+        &self,
+        name: &str,
+        runs: &[RunId],
+        selection: Selection<'_>,
+    ) -> Result<Rejection, ReviewError> {
+        let replay = Replay::run(&self.inner, name, runs)?;
+        let mut files = Files::new(&*self.inner);
+        let (mut rejected, mut skipped) = (Vec::new(), Vec::new());
+        for (path, file) in &replay.files {
+            let mut edits = Vec::new();
+            for (hunk, lines) in hunks(path, file) {
+                if !selection.has(path, &hunk.id) {
+                    continue;
+                }
+                let refusal = if hunk.is_edited {
+                    Some(format!("{}you changed it since", place(&hunk.kind)))
+                } else {
+                    match (&lines, file.text.as_ref()) {
+                        (Some(lines), Some(text)) => {
+                            edits.push(text.rejection(lines));
+                            None
+                        }
+                        _ => reject_file(&mut files, path, file, &hunk.kind)?,
+                    }
+                };
+                match refusal {
+                    Some(reason) => skipped.push(Skipped { path: path.clone(), reason }),
+                    None => rejected.push((path.clone(), hunk)),
+                }
+            }
+            if let (Some(text), false) = (&file.text, edits.is_empty()) {
+                let to = if files.now(path)?.is_some() { path } else { &file.from };
+                let now = text::apply(text.now(), &edits).unwrap_or_else(|_| text.now().to_owned());
+                let bom =
+                    matches!(file.now.as_ref().map(|it| &it.content), Some(Content::Text { bom: true, .. }));
+                files.set_content(to, Content::text(&now, bom))?;
+            }
+        }
+        match (rejected.is_empty(), skipped.is_empty()) {
+            (true, true) => return Err(ReviewError::Nothing),
+            (true, false) => return Err(ReviewError::Conflict { skipped }),
+            (false, _) => {}
+        }
+        for directory in replay.made {
+            if rejected
+                .iter()
+                .any(|(path, hunk)| hunk.kind == HunkKind::Created && path.starts_with(&directory))
+            {
+                files.remove_directory(directory);
+            }
+        }
+        let label = match rejected.len() {
+            1 => "reject a change".to_owned(),
+            count => format!("reject {count} changes"),
+        };
+        let plan = files.into_plan(label)?;
+        self.inner.check_holders(&plan)?;
+        let run = RunId(format!("{REJECTION}{}", RunId::new()));
+        Ok(Rejection { plan, run, rejected, skipped })
+    }
+}
+
+/// The hunks of a file, with the byte ranges of lines.
+fn hunks(path: &AbsPath, file: &TrackedFile) -> Vec<(Hunk, Option<tracked::TextHunk>)> {
+    let mut seen = BTreeMap::new();
+    let mut id = |parts: [&[u8]; 2], kind: &str| {
+        let bytes = [path.to_string().as_bytes(), kind.as_bytes(), parts[0], parts[1]].join(&0);
+        let hash = xxhash_rust::xxh3::xxh3_64(&bytes);
+        let nth: &mut usize = seen.entry(hash).or_default();
+        *nth += 1;
+        HunkId(if *nth == 1 { format!("{hash:016x}") } else { format!("{hash:016x}-{nth}") })
+    };
+    let mut all = Vec::new();
+    if let (true, Some(_), Some(_)) = (file.from != *path, &file.base, &file.now) {
+        let id = id([file.from.to_string().as_bytes(), b""], "moved");
+        all.push((Hunk { id, kind: HunkKind::Moved, runs: file.runs.clone(), is_edited: false }, None));
+    }
+    if let Some(text) = &file.text {
+        let (before, now) = (LineIndex::new(text.base()), LineIndex::new(text.now()));
+        for hunk in text.hunks() {
+            let lines = HunkKind::Lines {
+                before: line_range(text.base(), &before, &hunk.base),
+                now: line_range(text.now(), &now, &hunk.now),
+            };
+            let parts = [text.base()[hunk.base.clone()].as_bytes(), text.now()[hunk.now.clone()].as_bytes()];
+            let runs = if hunk.runs.is_empty() { file.runs.clone() } else { hunk.runs.clone() };
+            all.push((
+                Hunk { id: id(parts, "lines"), kind: lines, runs, is_edited: hunk.is_edited },
+                Some(hunk),
+            ));
+        }
+        return all;
+    }
+    let kind = match (&file.base, &file.now) {
+        (None, None) => return all,
+        (None, Some(_)) => HunkKind::Created,
+        (Some(_), None) => HunkKind::Deleted,
+        (Some(base), Some(now)) if base.same_content(now) => return all,
+        (Some(_), Some(_)) => HunkKind::Content,
+    };
+    let hash = |image: &Option<crate::documents::content::Image>| {
+        image.as_ref().map(|image| image.hash.to_string()).unwrap_or_default()
+    };
+    let id = id([hash(&file.base).as_bytes(), hash(&file.now).as_bytes()], "file");
+    all.push((Hunk { id, kind, runs: file.runs.clone(), is_edited: file.is_edited }, None));
+    all
+}
+
+/// The lines of a byte range that consists of whole lines.
+fn line_range(text: &str, index: &LineIndex, range: &Range<usize>) -> Range<usize> {
+    let first = index.line_of(range.start);
+    if range.is_empty() {
+        return first..first;
+    }
+    let ends_line = text.as_bytes()[range.end - 1] == b'\n';
+    first..index.line_of(range.end - 1) + if ends_line || range.end == text.len() { 1 } else { 0 }
+}
+
+/// Rejects a change of a whole file; returns the reason if that is not possible.
+fn reject_file(
+    files: &mut Files<'_>,
+    path: &AbsPath,
+    file: &TrackedFile,
+    kind: &HunkKind,
+) -> Result<Option<String>, PlanError> {
+    match kind {
+        HunkKind::Created => files.put(path, None)?,
+        HunkKind::Deleted => {
+            if files.is_directory(path)? || files.file_above(path)?.is_some() {
+                return Ok(Some("something else is at its path now".to_owned()));
+            }
+            files.put(path, file.base.clone().map(Files::new_file))?;
+        }
+        HunkKind::Content => {
+            if let Some(base) = &file.base {
+                files.set_content(path, base.content.clone())?;
+            }
+        }
+        HunkKind::Moved => {
+            if files.now(&file.from)?.is_some() || files.is_directory(&file.from)? {
+                return Ok(Some(format!("{} exists now, so it is not moved back", file.from)));
+            }
+            let node = files.take(path)?;
+            files.put(&file.from, node)?;
+        }
+        HunkKind::Lines { .. } => {}
+    }
+    Ok(None)
+}
+
+/// Renders the lines of a hunk for a message.
+fn place(kind: &HunkKind) -> String {
+    match kind {
+        HunkKind::Lines { now, .. } if now.len() < 2 => format!("line {}: ", now.start + 1),
+        HunkKind::Lines { now, .. } => format!("lines {}-{}: ", now.start + 1, now.end),
+        _ => String::new(),
+    }
+}

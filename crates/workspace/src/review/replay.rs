@@ -1,0 +1,339 @@
+//! The replay of the journal for a review.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use paths::{AbsPath, StateError};
+use serde::{Deserialize, Serialize};
+
+use super::tracked::{Author, TextHunk, TrackedText};
+use super::{HunkKind, REJECTION, ReviewError};
+use crate::documents::content::{Content, Image};
+use crate::journal::{Contents, Entry, Journal, Stored, as_uri};
+use crate::plan::simulate::{Lookup, Source};
+use crate::state::WorkspaceState;
+use crate::{CommitId, RunId};
+
+const DIRECTORY: &str = "review";
+const FORMAT: u64 = 1;
+
+/// Files with changes of some runs, as they are now.
+pub(super) struct Replay {
+    pub files: BTreeMap<AbsPath, TrackedFile>,
+    /// Directories that the runs made.
+    pub made: BTreeSet<AbsPath>,
+    /// The last commit of the journal.
+    last: Option<CommitId>,
+}
+
+/// A file with the changes that are not kept.
+#[derive(Debug, Clone)]
+pub(super) struct TrackedFile {
+    /// The path without the changes.
+    pub from: AbsPath,
+    /// The content without the changes; `None` for no file. For texts see `text`.
+    pub base: Option<Image>,
+    pub now: Option<Image>,
+    /// The two texts, if both contents are texts.
+    pub text: Option<TrackedText>,
+    pub runs: Vec<RunId>,
+    /// Whether the user changed a content that is not a text beside a text.
+    pub is_edited: bool,
+}
+
+/// The decisions of a review, as stored.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Decisions {
+    format: u64,
+    files: Vec<KeptFile>,
+}
+
+/// A file after some of its changes were kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptFile {
+    #[serde(with = "as_uri")]
+    path: AbsPath,
+    /// The last commit before the decision.
+    after: Option<CommitId>,
+    /// What is left to review; `None` if nothing is.
+    left: Option<LeftText>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LeftText {
+    #[serde(with = "as_uri")]
+    from: AbsPath,
+    text: TrackedText,
+    runs: Vec<RunId>,
+    bom: bool,
+    mode: Option<u32>,
+}
+
+impl TrackedFile {
+    fn new(from: AbsPath, base: Option<Image>) -> Self {
+        let text = base.as_ref().and_then(|base| tracked(base, base));
+        Self { from, now: base.clone(), base, text, runs: Vec::new(), is_edited: false }
+    }
+
+    /// Makes `after` the current content, as `author` changed it.
+    fn change(&mut self, after: Option<Image>, author: &Author) {
+        let is_same = match (&self.now, &after) {
+            (Some(now), Some(after)) => now.same_content(after),
+            (None, None) => true,
+            _ => false,
+        };
+        if is_same {
+            return;
+        }
+        match author {
+            Author::Agent(run) if !self.runs.contains(run) => self.runs.push(run.clone()),
+            Author::Agent(_) => {}
+            Author::User => self.is_edited |= self.text.is_none(),
+        }
+        let text = after.as_ref().and_then(|after| after.content.as_text());
+        self.text = match (self.text.take(), text, &self.base, &after) {
+            (Some(mut tracked), Some(text), ..) => {
+                tracked.change(text, author);
+                Some(tracked)
+            }
+            (None, Some(_), Some(base), Some(after)) => tracked(base, after),
+            (Some(tracked), None, Some(base), _) => {
+                // The text without the changes is what a rejection restores.
+                let bom = matches!(base.content, Content::Text { bom: true, .. });
+                self.base = Some(Image::new(Content::text(tracked.base(), bom), base.mode));
+                self.is_edited |= *author == Author::User;
+                None
+            }
+            _ => None,
+        };
+        self.now = after;
+    }
+
+    /// The text without the changes.
+    pub fn before_text(&self) -> Option<Arc<str>> {
+        match &self.text {
+            Some(text) => Some(text.base().into()),
+            None => self.base.as_ref()?.content.as_text().cloned(),
+        }
+    }
+
+    /// Keeps one change.
+    pub fn keep(&mut self, path: &AbsPath, kind: &HunkKind, lines: Option<&TextHunk>) {
+        match (kind, lines, &mut self.text) {
+            (HunkKind::Lines { .. }, Some(lines), Some(text)) => text.keep(lines),
+            (HunkKind::Moved, ..) => self.from = path.clone(),
+            _ => *self = Self::new(path.clone(), self.now.clone()),
+        }
+    }
+
+    fn has_changes(&self, path: &AbsPath) -> bool {
+        let differs = match (&self.text, &self.base, &self.now) {
+            (Some(text), ..) => text.base() != text.now(),
+            (None, Some(base), Some(now)) => !base.same_content(now),
+            (None, base, now) => base.is_some() != now.is_some(),
+        };
+        differs || (self.from != *path && self.now.is_some())
+    }
+}
+
+/// Tracks the texts of two contents, if both are texts.
+fn tracked(base: &Image, now: &Image) -> Option<TrackedText> {
+    Some(TrackedText::new(base.content.as_text()?, now.content.as_text()?))
+}
+
+impl Replay {
+    /// Replays the journal and the decisions of the review `name`. Blocks.
+    pub fn run(inner: &WorkspaceState, name: &str, runs: &[RunId]) -> Result<Self, ReviewError> {
+        let journal = Journal::new(&inner.state)?;
+        let entries = journal.entries()?;
+        let mut decisions = load(inner, name)?.files;
+        decisions.sort_by(|a, b| a.after.cmp(&b.after));
+        let mut decisions = decisions.into_iter().peekable();
+        let last = entries.last().map(|entry| entry.id.clone());
+        let mut replay = Self { files: BTreeMap::new(), made: BTreeSet::new(), last };
+        let mut authors = Authors::new(runs);
+        for entry in &entries {
+            while let Some(kept) = decisions.next_if(|kept| kept.after.as_ref() < Some(&entry.id)) {
+                replay.restore(kept);
+            }
+            let author = authors.of(entry);
+            let concerns = |path: &AbsPath| replay.files.contains_key(path);
+            let is_agent = author != Author::User;
+            if !is_agent
+                && !entry
+                    .steps
+                    .iter()
+                    .any(|it| concerns(&it.path) || it.moved_from.as_ref().is_some_and(concerns))
+            {
+                continue;
+            }
+            let contents = journal.contents(&entry.id)?;
+            replay.entry(entry, &contents, &author);
+            if is_agent {
+                replay.made.extend(entry.made.iter().map(|directory| directory.path.clone()));
+            }
+        }
+        decisions.for_each(|kept| replay.restore(kept));
+        for (path, file) in &mut replay.files {
+            let now = match inner.lookup(path) {
+                Ok(Lookup::File { image, .. }) => Some(image),
+                Ok(_) => None,
+                Err(error) => {
+                    tracing::debug!(%error, "a file to review cannot be read");
+                    None
+                }
+            };
+            file.change(now, &Author::User);
+        }
+        replay.files.retain(|path, file| file.has_changes(path));
+        Ok(replay)
+    }
+
+    fn entry(&mut self, entry: &Entry, contents: &Contents, author: &Author) {
+        let image = |stored: &Option<Stored>| stored.as_ref().and_then(|stored| contents.get(stored));
+        let is_agent = *author != Author::User;
+        let mut left = BTreeSet::new();
+        // A move onto another file replaces that file, and removes the moved one.
+        let moves = entry.steps.iter().filter(|step| step.before.is_none());
+        for (step, from) in moves.filter_map(|step| Some((step, step.moved_from.as_ref()?))) {
+            let before = entry.step(from).and_then(|origin| image(&origin.before));
+            let known = self.files.remove(from);
+            let Some(mut file) =
+                known.or_else(|| is_agent.then(|| TrackedFile::new(from.clone(), before.clone())))
+            else {
+                continue;
+            };
+            file.change(before, &Author::User);
+            file.change(image(&step.after), author);
+            if let Author::Agent(run) = author
+                && !file.runs.contains(run)
+            {
+                file.runs.push(run.clone());
+            }
+            left.insert(from.clone());
+            left.insert(step.path.clone());
+            self.files.insert(step.path.clone(), file);
+        }
+        for step in entry.steps.iter().filter(|step| !left.contains(&step.path)) {
+            let before = if step.adopted { None } else { image(&step.before) };
+            if is_agent && !self.files.contains_key(&step.path) {
+                self.files.insert(step.path.clone(), TrackedFile::new(step.path.clone(), before.clone()));
+            }
+            if let Some(file) = self.files.get_mut(&step.path) {
+                file.change(before, &Author::User);
+                file.change(image(&step.after), author);
+            }
+        }
+    }
+
+    /// Continues a file from a decision.
+    fn restore(&mut self, kept: KeptFile) {
+        let KeptFile { path, left, .. } = kept;
+        let Some(LeftText { from, text, runs, bom, mode }) = left else {
+            self.files.remove(&path);
+            return;
+        };
+        let image = |text: &str| Some(Image::new(Content::text(text, bom), mode));
+        let file = TrackedFile {
+            from,
+            base: image(text.base()),
+            now: image(text.now()),
+            text: Some(text),
+            runs,
+            is_edited: false,
+        };
+        self.files.insert(path, file);
+    }
+
+    /// Stores the state of the files at `paths` after a decision.
+    pub fn store(&self, inner: &WorkspaceState, name: &str, paths: &[AbsPath]) -> Result<(), StateError> {
+        let mut decisions = load(inner, name)?;
+        decisions.format = FORMAT;
+        decisions.files.retain(|kept| !paths.contains(&kept.path));
+        for path in paths {
+            let file = self.files.get(path).filter(|file| file.has_changes(path));
+            let left = file.and_then(|file| {
+                let image = file.now.as_ref()?;
+                Some(LeftText {
+                    from: file.from.clone(),
+                    text: file.text.clone()?,
+                    runs: file.runs.clone(),
+                    bom: matches!(image.content, Content::Text { bom: true, .. }),
+                    mode: image.mode,
+                })
+            });
+            decisions.files.push(KeptFile { path: path.clone(), after: self.last.clone(), left });
+        }
+        let directory = inner.state.child(DIRECTORY)?;
+        let json = serde_json::to_vec(&decisions).map_err(|error| StateError::Damaged {
+            path: directory.path().clone(),
+            detail: error.to_string(),
+        })?;
+        directory.write_atomic(&file_name(name), &json)
+    }
+}
+
+/// The author of each entry.
+///
+/// Redone commits are the agent's again, and so is the undo of a rejection.
+struct Authors<'a> {
+    runs: &'a [RunId],
+    /// Undos of the runs' commits, with the run.
+    undos: BTreeMap<CommitId, RunId>,
+    commits: BTreeMap<CommitId, RunId>,
+    rejections: BTreeSet<CommitId>,
+}
+
+impl<'a> Authors<'a> {
+    fn new(runs: &'a [RunId]) -> Self {
+        Self { runs, undos: BTreeMap::new(), commits: BTreeMap::new(), rejections: BTreeSet::new() }
+    }
+
+    fn of(&mut self, entry: &Entry) -> Author {
+        let reverted =
+            |of: &BTreeMap<CommitId, RunId>| entry.undoes.iter().find_map(|id| of.get(id).cloned());
+        if entry.redo {
+            return match reverted(&self.undos) {
+                Some(run) => {
+                    self.commits.insert(entry.id.clone(), run.clone());
+                    Author::Agent(run)
+                }
+                None => Author::User,
+            };
+        }
+        if entry.run.0.starts_with(REJECTION) {
+            self.rejections.insert(entry.id.clone());
+        }
+        if let (true, Some(run)) =
+            (entry.undoes.iter().any(|id| self.rejections.contains(id)), self.runs.last())
+        {
+            return Author::Agent(run.clone());
+        }
+        if let Some(run) = reverted(&self.commits) {
+            self.undos.insert(entry.id.clone(), run);
+            return Author::User;
+        }
+        if self.runs.contains(&entry.run) {
+            self.commits.insert(entry.id.clone(), entry.run.clone());
+            return Author::Agent(entry.run.clone());
+        }
+        Author::User
+    }
+}
+
+fn load(inner: &WorkspaceState, name: &str) -> Result<Decisions, StateError> {
+    let directory = inner.state.child(DIRECTORY)?;
+    let Some(bytes) = directory.read(&file_name(name))? else { return Ok(Decisions::default()) };
+    let path = directory.path().join(file_name(name));
+    match serde_json::from_slice::<Decisions>(&bytes) {
+        Ok(decisions) if decisions.format > FORMAT => {
+            Err(StateError::NewerFormat { path, found: decisions.format, known: FORMAT })
+        }
+        Ok(decisions) => Ok(decisions),
+        Err(error) => Err(StateError::Damaged { path, detail: error.to_string() }),
+    }
+}
+
+fn file_name(name: &str) -> String {
+    format!("{name}.json")
+}
