@@ -45,6 +45,7 @@ mod reading;
 mod real_actions;
 mod real_projects;
 mod real_servers;
+mod review;
 mod searching;
 mod server_death;
 mod shell_commands;

@@ -16,6 +16,7 @@ pub mod project;
 pub mod redaction;
 mod request;
 mod result_places;
+pub mod review;
 mod scope;
 pub mod session;
 

@@ -22,6 +22,7 @@ mod progress;
 mod projects;
 mod request_line;
 mod result_list;
+mod review;
 mod runs;
 mod sink;
 mod stdio;
@@ -250,6 +251,10 @@ impl Handler for Server {
             method if debug::is_debug_method(method) => {
                 let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
                 Box::pin(async move { raw(&debug::request(&connection, &method, params).await?) })
+            }
+            method if review::is_review_method(method) => {
+                let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
+                Box::pin(async move { raw(&review::request(&connection, &method, params).await?) })
             }
             #[cfg(debug_assertions)]
             "pilcrow/test/hang" => Box::pin(std::future::pending()),

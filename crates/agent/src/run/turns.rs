@@ -49,6 +49,9 @@ pub(super) async fn turns(
     let mut episode = Episode::default();
     let (mut index, mut has_worked) = (0, false);
     cx.note_settings(transcript)?;
+    if let Some(file) = transcript.file() {
+        file.append_run(&cx.run)?;
+    }
     loop {
         cx.reload().await;
         cx.take_settings(transcript).await?;

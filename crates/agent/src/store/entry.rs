@@ -52,6 +52,9 @@ pub struct Entry {
 }
 
 /// The content of an entry.
+/// Kind of the custom entry that records a run.
+pub(super) const RUN: &str = "run";
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum EntryBody {
     Message(Box<Message>),

@@ -10,8 +10,9 @@ use llm::{Message, ThinkingLevel, Usage};
 use paths::{AbsPath, StateDir, StateLock};
 use policy::Redactor;
 use serde_json::{Value, json};
+use workspace::RunId;
 
-use super::entry::{line, message_line};
+use super::entry::{RUN, line, message_line};
 use super::loaded::LoadedSession;
 use super::sessions::{StoreError, now, read};
 use crate::redact::redacted;
@@ -115,6 +116,11 @@ impl SessionFile {
     /// Records data that no model receives.
     pub fn append_custom(&mut self, id: &str, kind: &str, data: &Value) -> Result<(), StoreError> {
         self.append_as(id, "custom", json!({ "customType": kind, "data": data }))
+    }
+
+    /// Records the start of a run, whose commits have this id.
+    pub(crate) fn append_run(&mut self, run: &RunId) -> Result<(), StoreError> {
+        self.append_entry("custom", json!({ "customType": RUN, "data": { "runId": run } })).map(drop)
     }
 
     /// Records an entry that no model receives.

@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 use llm::{AssistantMessage, Message, Usage};
 use paths::StateLock;
 use serde::de::IgnoredAny;
+use workspace::RunId;
 
-use super::entry::{Entry, EntryBody, Header, VERSION};
+use super::entry::{Entry, EntryBody, Header, RUN, VERSION};
 use super::migrate::migrated;
 
 /// A session as loaded from its file.
@@ -295,6 +296,28 @@ impl LoadedSession {
             _ => Vec::new(),
         };
         self.path().iter().filter(|entry| entry.kind == "tool_activation").flat_map(tools).collect()
+    }
+
+    /// The runs of all branches, oldest first.
+    ///
+    /// With `since`, the run that this message started, and later ones; empty if it started none.
+    pub fn runs(&self, since: Option<&str>) -> Vec<RunId> {
+        let run = |entry: &Entry| match entry.kind.as_str() {
+            "custom" => match self.body(entry) {
+                Ok(EntryBody::Custom { kind, data }) if kind == RUN => {
+                    Some(RunId(data["runId"].as_str()?.to_owned()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let started = |message: &str| {
+            let at = self.entries.iter().position(|entry| entry.id == message)?;
+            let before = (0..at).rev().take_while(|it| self.entries[*it].kind != "message");
+            before.filter(|it| run(&self.entries[*it]).is_some()).last()
+        };
+        let first = since.map_or(Some(0), started);
+        first.map(|first| self.entries[first..].iter().filter_map(run).collect()).unwrap_or_default()
     }
 
     /// The last model (provider and id) and thinking level on this path.

@@ -229,11 +229,12 @@ async fn commits_are_events_answers_and_checkpoints_are_entries() {
     assert!(session.close(DEADLINE).await);
     let loaded = store.load(session.id()).unwrap();
     let kinds: Vec<&str> = loaded.entries.iter().map(|it| it.kind.as_str()).collect();
-    assert_eq!(kinds[..3], ["model_change", "message", "message"]);
-    assert_eq!(kinds[3..6], ["checkpoint", "permission", "message"], "before the result: {kinds:?}");
-    let bodies: Vec<_> = loaded.entries[3..5].iter().map(|it| loaded.body(it).unwrap()).collect();
+    assert_eq!(kinds[..4], ["model_change", "custom", "message", "message"]);
+    assert_eq!(kinds[4..7], ["checkpoint", "permission", "message"], "before the result: {kinds:?}");
+    let bodies: Vec<_> = loaded.entries[4..6].iter().map(|it| loaded.body(it).unwrap()).collect();
     use crate::store::EntryBody;
     assert_eq!(bodies[0], EntryBody::Checkpoint { name: "before it".to_owned() });
     assert!(matches!(&bodies[1], EntryBody::Permission { answer, .. } if answer == "once"), "{bodies:?}");
+    assert_eq!(loaded.runs(Some(&loaded.entries[2].id)), [outcome.run]);
     assert_eq!(loaded.context_items().len(), 6, "no model receives them");
 }

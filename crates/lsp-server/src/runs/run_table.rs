@@ -322,6 +322,12 @@ impl Runs {
         matches.find_map(|ended| ended.root.clone())
     }
 
+    /// The root of the project of `session`, if it ran here.
+    pub fn root_of(&self, session: &str) -> Option<AbsPath> {
+        let active = self.lock().active.get(session).and_then(|active| active.root.clone());
+        active.or_else(|| self.last_root(Some(session)))
+    }
+
     /// Whether an ended run used this root.
     pub(super) fn has_run_in(&self, root: &AbsPath) -> bool {
         self.lock().ended.iter().any(|ended| ended.root.as_ref() == Some(root))

@@ -25,7 +25,7 @@ pub fn diff_edits(old: &str, new: &str) -> Vec<TextEdit> {
     diff_lines(old, new).into_iter().map(narrowed).collect()
 }
 
-/// Byte ranges of the lines of `old` that differ, each with its replacement in `new`.
+/// Byte ranges of different lines, each of `old` with one of `new`.
 ///
 /// They are in order and are not adjacent. Empty if the texts are equal.
 pub fn diff_lines(old: &str, new: &str) -> Vec<(Range<usize>, Range<usize>)> {

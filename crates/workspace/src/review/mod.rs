@@ -70,6 +70,8 @@ pub enum HunkKind {
     Lines {
         before: Range<usize>,
         now: Range<usize>,
+        /// The lines of the text before.
+        removed: String,
     },
     Created,
     Deleted,
@@ -90,7 +92,9 @@ pub enum Selection<'a> {
 #[derive(Debug)]
 pub struct Rejection {
     pub plan: Plan,
-    /// The run to commit it as: the undo of such a run brings the changes back to the review.
+    /// The run to commit it as.
+    ///
+    /// The undo of such a run brings the changes back to the review.
     pub run: RunId,
     pub rejected: Vec<(AbsPath, Hunk)>,
     /// Selected hunks that stay, because the user changed them.
@@ -138,7 +142,9 @@ impl Selection<'_> {
 }
 
 impl Workspace {
-    /// Returns the changes of `runs` that are neither kept nor rejected in the review `name`. Blocks.
+    /// Returns the changes of `runs` that are neither kept nor rejected.
+    ///
+    /// `name` is that of the review, whose decisions are stored. Blocks.
     ///
     /// # Errors
     /// [`ReviewError::Plan`] and [`ReviewError::State`].
@@ -191,34 +197,37 @@ impl Workspace {
         let mut files = Files::new(&*self.inner);
         let (mut rejected, mut skipped) = (Vec::new(), Vec::new());
         for (path, file) in &replay.files {
-            let mut edits = Vec::new();
+            let mut skip = |reason: String| skipped.push(Skipped { path: path.clone(), reason });
+            let mut in_text = Vec::new();
             for (hunk, lines) in hunks(path, file) {
                 if !selection.has(path, &hunk.id) {
                     continue;
                 }
-                let refusal = if hunk.is_edited {
-                    Some(format!("{}you changed it since", place(&hunk.kind)))
+                if hunk.is_edited {
+                    skip(format!("{}you changed it since", place(&hunk.kind)));
+                } else if let Some(lines) = lines {
+                    in_text.push((hunk, lines));
+                } else if let Some(reason) = reject_file(&mut files, path, file, &hunk.kind)? {
+                    skip(reason);
                 } else {
-                    match (&lines, file.text.as_ref()) {
-                        (Some(lines), Some(text)) => {
-                            edits.push(text.rejection(lines));
-                            None
-                        }
-                        _ => reject_file(&mut files, path, file, &hunk.kind)?,
-                    }
-                };
-                match refusal {
-                    Some(reason) => skipped.push(Skipped { path: path.clone(), reason }),
-                    None => rejected.push((path.clone(), hunk)),
+                    rejected.push((path.clone(), hunk));
                 }
             }
-            if let (Some(text), false) = (&file.text, edits.is_empty()) {
-                let to = if files.now(path)?.is_some() { path } else { &file.from };
-                let now = text::apply(text.now(), &edits).unwrap_or_else(|_| text.now().to_owned());
-                let bom =
-                    matches!(file.now.as_ref().map(|it| &it.content), Some(Content::Text { bom: true, .. }));
-                files.set_content(to, Content::text(&now, bom))?;
+            let Some(text) = file.text.as_ref().filter(|_| !in_text.is_empty()) else { continue };
+            let lines: Vec<_> = in_text.iter().map(|(_, lines)| lines).collect();
+            let (after, stay) = text.reject(&lines);
+            for (hunk, lines) in &in_text {
+                if stay.contains(&lines) {
+                    let place = place(&hunk.kind);
+                    skip(format!("{place}it has a moved line; reject the change that removed the line too"));
+                } else {
+                    rejected.push((path.clone(), hunk.clone()));
+                }
             }
+            let to = if files.now(path)?.is_some() { path } else { &file.from };
+            let bom =
+                matches!(file.now.as_ref().map(|it| &it.content), Some(Content::Text { bom: true, .. }));
+            files.set_content(to, Content::text(&after, bom))?;
         }
         match (rejected.is_empty(), skipped.is_empty()) {
             (true, true) => return Err(ReviewError::Nothing),
@@ -265,6 +274,7 @@ fn hunks(path: &AbsPath, file: &TrackedFile) -> Vec<(Hunk, Option<tracked::TextH
             let lines = HunkKind::Lines {
                 before: line_range(text.base(), &before, &hunk.base),
                 now: line_range(text.now(), &now, &hunk.now),
+                removed: text.base()[hunk.base.clone()].to_owned(),
             };
             let parts = [text.base()[hunk.base.clone()].as_bytes(), text.now()[hunk.now.clone()].as_bytes()];
             let runs = if hunk.runs.is_empty() { file.runs.clone() } else { hunk.runs.clone() };

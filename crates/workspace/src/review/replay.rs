@@ -55,7 +55,7 @@ struct KeptFile {
     path: AbsPath,
     /// The last commit before the decision.
     after: Option<CommitId>,
-    /// What is left to review; `None` if nothing is.
+    /// The rest to review; `None` if nothing is left.
     left: Option<LeftText>,
 }
 
@@ -110,7 +110,7 @@ impl TrackedFile {
     }
 
     /// The text without the changes.
-    pub fn before_text(&self) -> Option<Arc<str>> {
+    pub(crate) fn before_text(&self) -> Option<Arc<str>> {
         match &self.text {
             Some(text) => Some(text.base().into()),
             None => self.base.as_ref()?.content.as_text().cloned(),

@@ -4,6 +4,7 @@
 //! not kept. A change of the user enters both sides, unless it touches a change of the agent. The hunks are
 //! the differences of the sides, in whole lines. Every line is in a hunk, on both sides, or the user's.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -90,9 +91,29 @@ impl TrackedText {
         self.marks.retain(|(range, _)| !meet(range, &hunk.now));
     }
 
-    /// The edit of the current text that removes a hunk.
-    pub fn rejection(&self, hunk: &TextHunk) -> TextEdit {
-        TextEdit::replace(hunk.now.clone(), &self.base[hunk.base.clone()])
+    /// The current text without these hunks, and those of them that have to stay.
+    ///
+    /// A hunk stays if it has the only copy of a line that another hunk removed: the line was moved.
+    pub fn reject<'a>(&self, hunks: &[&'a TextHunk]) -> (String, Vec<&'a TextHunk>) {
+        let (mut rejected, mut stay) = (hunks.to_vec(), Vec::new());
+        loop {
+            let edits: Vec<_> = rejected
+                .iter()
+                .map(|hunk| TextEdit::replace(hunk.now.clone(), &self.base[hunk.base.clone()]))
+                .collect();
+            let after = text::apply(&self.now, &edits).unwrap_or_else(|_| self.now.clone());
+            let (base, now, rest) = (count_lines(&self.base), count_lines(&self.now), count_lines(&after));
+            let is_only = |line: &str| base.get(line) == Some(&1) && now.get(line) == Some(&1);
+            let (keep, moved): (Vec<_>, Vec<_>) = rejected.iter().partition(|hunk| {
+                let mut lines = self.now[hunk.now.clone()].split_inclusive('\n');
+                lines.all(|line| rest.contains_key(line) || !is_only(line))
+            });
+            if moved.is_empty() {
+                return (after, stay);
+            }
+            stay.extend(moved);
+            rejected = keep;
+        }
     }
 
     /// Applies those changes of the user to the base that touch no hunk.
@@ -144,6 +165,13 @@ impl TrackedText {
     }
 }
 
+fn count_lines(text: &str) -> HashMap<&str, usize> {
+    text.split_inclusive('\n').fold(HashMap::new(), |mut counts, line| {
+        *counts.entry(line).or_default() += 1;
+        counts
+    })
+}
+
 /// Whether a mark belongs to a hunk's lines.
 fn meet(mark: &Range<usize>, lines: &Range<usize>) -> bool {
     if mark.is_empty() || lines.is_empty() {
@@ -153,7 +181,9 @@ fn meet(mark: &Range<usize>, lines: &Range<usize>) -> bool {
     }
 }
 
-/// The smallest range that has what is left of `range` after the edits; `None` if nothing is left.
+/// The smallest range with the rest of `range` after the edits.
+///
+/// `None` if the edits replace all of it.
 fn surviving(range: &Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>> {
     let map = |offset: usize, is_start: bool| {
         let mut shift: isize = 0;
@@ -245,7 +275,9 @@ mod tests {
         assert_eq!((text.base(), text.hunks().len()), ("f {\n}\n", 0));
     }
 
-    /// A line of the model: on which sides it is, and whether the user wrote it into a hunk.
+    /// A line of the model, with its sides.
+    ///
+    /// `is_users`: the user wrote it into a hunk.
     #[derive(Debug, Clone)]
     struct Line {
         text: String,
@@ -260,7 +292,7 @@ mod tests {
         }
     }
 
-    /// Text without line ends, one line for each element, as [`TrackedText`] should see it.
+    /// The lines of both sides, and the number of the last new one.
     #[derive(Debug, Default)]
     struct Model(Vec<Line>, usize);
 
@@ -365,7 +397,8 @@ mod tests {
                         } else if hunk.is_edited {
                             continue;
                         } else {
-                            let after = text::apply(tracked.now(), &[tracked.rejection(hunk)]).unwrap();
+                            let (after, stay) = tracked.reject(&[hunk]);
+                            prop_assert!(stay.is_empty());
                             tracked.change(&after, &Author::User);
                         }
                         let elements = model.hunks()[nth].clone();
@@ -411,11 +444,9 @@ mod tests {
                 tracked.change(&joined, &if by_user { Author::User } else { agent() });
             }
             let hunks = tracked.hunks();
-            let all: Vec<TextEdit> = hunks.iter().map(|hunk| tracked.rejection(hunk)).collect();
-            prop_assert_eq!(text::apply(tracked.now(), &all).unwrap(), tracked.base());
-            let some: Vec<TextEdit> =
-                hunks.iter().filter(|hunk| !hunk.is_edited).map(|hunk| tracked.rejection(hunk)).collect();
-            let after = text::apply(tracked.now(), &some).unwrap();
+            prop_assert_eq!(tracked.reject(&hunks.iter().collect::<Vec<_>>()).0, tracked.base());
+            let some: Vec<_> = hunks.iter().filter(|hunk| !hunk.is_edited).collect();
+            let (after, _) = tracked.reject(&some);
             for line in &typed {
                 prop_assert!(after.contains(line.as_str()), "{line:?} is not in {after:?}: {tracked:?}");
             }

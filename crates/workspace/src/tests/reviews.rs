@@ -28,7 +28,7 @@ impl Session {
             let path = self.fixture.workspace.relative(&file.path);
             for hunk in &file.hunks {
                 let kind = match &hunk.kind {
-                    HunkKind::Lines { before, now } => format!("{before:?} {now:?}"),
+                    HunkKind::Lines { before, now, .. } => format!("{before:?} {now:?}"),
                     other => format!("{other:?}").to_lowercase(),
                 };
                 shown.push(format!("{path} {kind}{}", if hunk.is_edited { " edited" } else { "" }));
