@@ -654,6 +654,43 @@ fn files_that_a_debugged_program_changes_are_reverted() {
     }
 }
 
+/// Submodules, repositories and settings in directories, and links.
+#[test]
+fn protected_files_in_subdirectories_are_reverted() {
+    let program = "import os, sys\n\
+        for path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n\
+        os.remove('.vscode'); os.mkdir('.vscode'); open('.vscode/tasks.json', 'w')\n";
+    let files = [
+        (".git/modules/libs/a/HEAD", ""),
+        (".git/modules/libs/a/config", "[core]\n"),
+        (".git/modules/libs/a/hooks/x", ""),
+        ("sub/.git/config", "[core]\n"),
+        ("sub/.git/hooks/x", ""),
+        ("sub/.envrc", "a\n"),
+        ("editor/tasks.json", "{}\n"),
+    ];
+    let names = files.map(|(name, _)| name);
+    for without_bwrap in [false, true] {
+        let sandbox = Sandbox::with(&[&files[..], &[("a.py", program)]].concat());
+        std::os::unix::fs::symlink("editor", sandbox.project().join(".vscode")).unwrap();
+        let line = format!("python3 a.py {}", names[1..].join(" "));
+        let answer = match without_bwrap {
+            true => bash_without_bwrap(&sandbox, &line),
+            false => sandbox.tool("bash", &json!({ "command": line })).value,
+        };
+        let reverted = |names: &[&str]| json!(names);
+        let link = [".vscode/tasks.json", ".vscode"];
+        let nested = ["sub/.envrc", "sub/.git/config", "sub/.git/hooks/x"];
+        let expected = match without_bwrap {
+            true => [&link[..1], &names[1..3], &link[1..], &names[6..], &nested].concat(),
+            false => [&link[..], &nested].concat(),
+        };
+        assert_eq!(answer["details"]["reverted"], reverted(&expected), "{answer:#}");
+        assert_eq!(names.map(|name| sandbox.read(name)), files.map(|(_, text)| text.to_owned()));
+        assert_eq!(std::fs::read_link(sandbox.project().join(".vscode")).unwrap(), PathBuf::from("editor"));
+    }
+}
+
 #[test]
 fn moved_settings_and_those_above_the_workspace_stay() {
     let write = "import sys\nfor path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";

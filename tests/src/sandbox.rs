@@ -226,6 +226,7 @@ impl Sandbox {
             "created": [],
             "read_only": [],
             "protected": [git.join("hooks"), git.join("config")],
+            "nested": null,
             "hidden": hidden,
             "readable": [],
             "network": network,

@@ -17,6 +17,9 @@ pub enum SandboxMode {
     Required,
 }
 
+/// Files of a project that other programs execute.
+pub const EXECUTED: [&str; 5] = [".pilcrow", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
+
 /// How a command line would run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
@@ -53,6 +56,10 @@ pub struct SandboxProfile {
     pub read_only: Vec<AbsPath>,
     /// Paths inside writable directories that stay as they are, also missing ones.
     pub protected: Vec<AbsPath>,
+    /// A directory in which files that programs run, and repositories, stay as they are too if they exist.
+    ///
+    /// The sandbox does not deny these changes.
+    pub nested: Option<AbsPath>,
     /// Directories and files that cannot be read.
     pub hidden: Vec<AbsPath>,
     /// Paths inside hidden directories that can be read.

@@ -15,7 +15,7 @@ use shell::Named;
 
 use super::{Decision, Policy, ProgramFiles, SandboxMode};
 use crate::rules::Capability;
-use crate::{Network, SandboxProfile};
+use crate::{EXECUTED, Network, SandboxProfile};
 
 /// Programs, and the names in the home directory that they read and write.
 struct Tool {
@@ -37,7 +37,7 @@ const TOOLS: &[Tool] = &[
 
 /// Caches of build tools.
 struct Cache {
-    /// The variable that moves the directory, and its usual place in the home directory.
+    /// The variable that moves it, and its usual place in the home directory.
     variable: &'static str,
     place: &'static str,
     /// The tool that creates it.
@@ -92,8 +92,8 @@ const CACHES: &[Cache] = &[
     },
 ];
 
-/// Files of a project that other programs execute.
-const EXECUTED: [&str; 5] = [".pilcrow", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
+/// Limit on the submodules whose hooks and settings stay as they are.
+const MAX_MODULES: usize = 50;
 
 /// Directories for temporary files of all programs.
 ///
@@ -146,18 +146,26 @@ impl Policy {
         let created = caches.into_iter().filter(|it| !it.path.as_path().exists() && is_installed(it.tool));
 
         let mut protected = Vec::new();
-        if let Some(it) = &repository {
+        let modules = repository.iter().flat_map(Repository::modules).collect::<Vec<_>>();
+        for git in repository.iter().map(|it| &it.git).chain(&modules) {
             // The second would lead git to other settings.
-            protected.extend([it.git.join("hooks"), it.git.join("commondir")]);
+            protected.extend([git.join("hooks"), git.join("commondir")]);
         }
-        if !names(|tool| tool.programs).contains(&"git") {
+        let is_git = names(|tool| tool.programs).contains(&"git");
+        if !is_git {
             // git itself changes these, when it is configured and when it checks out files.
             protected.extend(repository.iter().flat_map(|it| it.settings.iter().cloned()));
+            protected.extend(modules.iter().map(|git| git.join("config")));
             let top = repository.as_ref().map(|it| &it.top).filter(|top| **top != root);
             for directory in std::iter::once(&root).chain(top) {
                 protected.extend(EXECUTED.map(|name| directory.join(name)));
             }
         }
+        // A link is protected itself too: a command could put a directory in its place.
+        let is_link = |path: &AbsPath| path.as_path().is_symlink();
+        let links = protected.iter().flat_map(|path| [path.parent(), Some(path.clone())]).flatten();
+        let links: Vec<AbsPath> = links.filter(is_link).collect();
+        let protected = protected.iter().map(canonical).chain(links).collect();
 
         let used =
             |name: &&str| names(|tool| tool.reads).contains(name) || names(|tool| tool.writes).contains(name);
@@ -177,7 +185,8 @@ impl Policy {
             created: created.map(|it| it.path).collect(),
             writable,
             read_only: read_only.iter().map(canonical).collect(),
-            protected: protected.iter().map(canonical).collect(),
+            protected,
+            nested: (!is_git).then(|| root.clone()),
             hidden,
             readable: self.options.shown.iter().map(canonical).collect(),
             // A tool reaches its servers and agents by protocols of its own.
@@ -282,8 +291,26 @@ impl Repository {
         let top = std::iter::successors(Some(root.clone()), AbsPath::parent)
             .find(|directory| directory.join(".git").as_path().exists())?;
         let (own, git) = git_directories(&top)?;
-        let settings = vec![git.join("config"), own.join("config.worktree")];
+        let mut settings = vec![git.join("config"), own.join("config.worktree")];
+        // A file that names the directory.
+        settings.extend(Some(top.join(".git")).filter(|path| path.as_path().is_file()));
         Some(Self { directories: vec![top.clone(), own, git.clone()], top, git, settings })
+    }
+
+    /// The git directories of submodules, also of those inside submodules.
+    fn modules(&self) -> Vec<AbsPath> {
+        let (mut found, mut pending) = (Vec::new(), vec![self.git.join("modules")]);
+        while let Some(directory) = pending.pop().filter(|_| found.len() < MAX_MODULES) {
+            let entries = std::fs::read_dir(directory.as_path()).into_iter().flatten().flatten();
+            let entries = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
+            for path in entries.filter_map(|entry| AbsPath::new(entry.path())) {
+                // Others are parts of a name such as `libs/a`.
+                let is_module = path.join("HEAD").as_path().exists();
+                pending.push(if is_module { path.join("modules") } else { path.clone() });
+                found.extend(Some(path).filter(|_| is_module));
+            }
+        }
+        found
     }
 }
 

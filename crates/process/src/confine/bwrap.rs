@@ -119,7 +119,9 @@ impl Options {
     /// Adds the limits on files; a later one covers an earlier one.
     fn files<'a>(&mut self, spec: &'a Spec, sockets: &BTreeSet<PathBuf>) {
         let profile = &spec.profile;
-        let paths = |of: &'a [AbsPath]| of.iter().map(|path| path.as_path()).filter(|path| path.exists());
+        // A link cannot be a mount.
+        let is_mount = |path: &&Path| path.exists() && !path.is_symlink();
+        let paths = |of: &'a [AbsPath]| of.iter().map(|path| path.as_path()).filter(is_mount);
         let (writable, protected) = (paths(&profile.writable), paths(&profile.protected));
         // In this order, parents are first: a later mount of the parent would cover the child.
         let mut mounts: BTreeMap<&Path, &str> = writable.map(|path| (path, "--bind")).collect();

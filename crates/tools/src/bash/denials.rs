@@ -71,6 +71,7 @@ mod tests {
             created: Vec::new(),
             read_only: Vec::new(),
             protected: vec![top.join("project/.husky")],
+            nested: None,
             hidden: vec![top.join("own")],
             readable: Vec::new(),
             network: Network::Allowed,

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
-use policy::SpawnGrant;
+use policy::{EXECUTED, SpawnGrant};
 use process::{Processes, SandboxLevel};
 use rustix::fs::{Mode, OFlags};
+
+use super::scan::walk_builder;
 
 /// Limits: number of files, bytes of one, and bytes of all.
 ///
@@ -20,6 +22,10 @@ use rustix::fs::{Mode, OFlags};
 const MAX_FILES: usize = 1_000;
 const MAX_FILE: u64 = 256 << 10;
 const MAX_BYTES: u64 = 4 << 20;
+
+/// Limits of the search for repositories in subdirectories.
+const MAX_DEPTH: usize = 4;
+const MAX_ENTRIES: usize = 5_000;
 
 /// The protected files as they were before a command.
 #[derive(Debug)]
@@ -71,15 +77,16 @@ enum Content {
 }
 
 impl ProtectedFiles {
-    /// Reads what the sandbox of `grant` itself does not protect, before its program starts.
+    /// Reads what the sandbox of `grant` does not protect, before its program starts.
     pub async fn before(grant: &SpawnGrant, processes: &Processes) -> Option<Self> {
-        let paths = grant.sandbox()?.protected.clone();
+        let (paths, root) = (grant.sandbox()?.protected.clone(), grant.sandbox()?.nested.clone());
         let only_missing = match processes.sandbox().await.level {
             SandboxLevel::Bwrap => true,
             SandboxLevel::Landlock => false,
             SandboxLevel::None => return None,
         };
-        tokio::task::spawn_blocking(move || Self::read(&paths, only_missing)).await.ok()
+        let work = move || Self::read(&paths, only_missing, root.as_ref().map(nested).unwrap_or_default());
+        tokio::task::spawn_blocking(work).await.ok()
     }
 
     /// Reverts all changes after the program's end, and returns them.
@@ -88,16 +95,18 @@ impl ProtectedFiles {
         tokio::task::spawn_blocking(move || protected.revert()).await.unwrap_or_default()
     }
 
-    /// Reads the files at and below these resolved paths. Blocks.
+    /// Reads the files at and below these resolved paths and `nested`. Blocks.
     ///
-    /// With `only_missing`, reads nothing and protects the places of those that do not exist.
-    fn read(paths: &[AbsPath], only_missing: bool) -> Self {
+    /// With `only_missing`, those of the paths that are links or do not exist.
+    fn read(paths: &[AbsPath], only_missing: bool, nested: Vec<AbsPath>) -> Self {
         let exists = |path: &AbsPath| path.as_path().symlink_metadata().is_ok();
-        let tops: Vec<AbsPath> =
-            paths.iter().filter(|path| !only_missing || !exists(path)).cloned().collect();
+        let is_link = |path: &AbsPath| path.as_path().is_symlink();
+        let mut tops: Vec<AbsPath> =
+            paths.iter().filter(|path| !only_missing || !exists(path) || is_link(path)).cloned().collect();
         let around = tops.iter().filter(|top| !only_missing && exists(top)).filter_map(AbsPath::parent);
         let around: BTreeSet<AbsPath> = around.collect();
         let directories = around.into_iter().filter_map(OpenDirectory::open).collect();
+        tops.extend(nested);
         let mut left = MAX_BYTES;
         let mut before = BTreeMap::new();
         for (path, stamp) in scan(&tops) {
@@ -208,6 +217,27 @@ fn set_aside(path: &Path) -> Result<(), String> {
     std::fs::rename(path, aside).map_err(|error| error.to_string())
 }
 
+/// Files that programs run in subdirectories and other repositories.
+///
+/// Bounded: neither in ignored directories, nor deeper than [`MAX_DEPTH`], nor beyond [`MAX_ENTRIES`].
+fn nested(root: &AbsPath) -> Vec<AbsPath> {
+    let mut found = Vec::new();
+    let is_inside =
+        |entry: &ignore::DirEntry| entry.path().parent().and_then(Path::file_name) == Some(".git".as_ref());
+    let walk = walk_builder(root).max_depth(Some(MAX_DEPTH)).filter_entry(move |it| !is_inside(it)).build();
+    for entry in walk.flatten().take(MAX_ENTRIES) {
+        let (Some(path), true) = (AbsPath::new(entry.path()), entry.depth() > 1) else { continue };
+        if path.file_name() == ".git" {
+            found.extend(["hooks", "config", "commondir"].map(|name| path.join(name)));
+            // A file names a directory elsewhere.
+            found.extend(Some(path).filter(|path| path.as_path().is_file()));
+        } else if EXECUTED.iter().any(|name| path.as_path().ends_with(name)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
 fn read(path: &Path, (_, size, mode, ..): Stamp, left: &mut u64) -> Content {
     let kind = rustix::fs::FileType::from_raw_mode(mode);
     let found = match kind {
@@ -258,8 +288,8 @@ mod tests {
             std::fs::write(top.join(name), text).unwrap();
         }
         let names = [".git/hooks", ".git/config", ".vscode/gone", ".vscode/tasks.json", ".husky"];
-        let protected = ProtectedFiles::read(&at(&top, &names), false);
-        assert_eq!(ProtectedFiles::read(&at(&top, &names), false).revert(), []);
+        let protected = ProtectedFiles::read(&at(&top, &names), false, Vec::new());
+        assert_eq!(ProtectedFiles::read(&at(&top, &names), false, Vec::new()).revert(), []);
 
         std::fs::write(top.join(".git/config"), "changed").unwrap();
         std::fs::write(top.join(".git/hooks/new"), "").unwrap();
@@ -292,6 +322,39 @@ mod tests {
     }
 
     #[test]
+    fn nested_repositories_and_settings_are_found_within_limits() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        for name in [
+            "ignored/r/.git/config",
+            "r/.git/config",
+            "a/b/.vscode/tasks.json",
+            "a/.envrc",
+            "s/.git",
+            ".envrc",
+            "a/b/c/d/.envrc",
+        ] {
+            let path = top.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        std::fs::create_dir(top.join(".git")).unwrap();
+        std::fs::write(top.join(".gitignore"), "ignored").unwrap();
+        let relative = |path: &AbsPath| path.strip_prefix(&top).unwrap().display().to_string();
+        let found: BTreeSet<String> = nested(&top).iter().map(relative).collect();
+        let of =
+            |directory: &str| ["commondir", "config", "hooks"].map(|name| format!("{directory}/.git/{name}"));
+        let others = ["a/.envrc", "a/b/.vscode/tasks.json", "s/.git"].map(str::to_owned);
+        assert_eq!(found, [of("r"), of("s"), others].into_iter().flatten().collect());
+
+        // A removed repository is not reported.
+        let protected = ProtectedFiles::read(&[], true, nested(&top));
+        std::fs::remove_dir_all(top.join("r")).unwrap();
+        std::fs::write(top.join("a/.envrc"), "changed").unwrap();
+        assert_eq!(protected.revert(), [ProtectedChange { path: top.join("a/.envrc"), problem: None }]);
+    }
+
+    #[test]
     fn a_moved_directory_is_moved_back() {
         let temp = tempfile::tempdir().unwrap();
         let top = canonical(&AbsPath::new(temp.path()).unwrap());
@@ -306,21 +369,21 @@ mod tests {
         let reverted =
             |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), None)).collect::<Vec<_>>();
 
-        let protected = ProtectedFiles::read(&tops, false);
+        let protected = ProtectedFiles::read(&tops, false, Vec::new());
         std::fs::rename(top.join(".git"), top.join("x")).unwrap();
         std::fs::write(top.join("x/config"), "changed").unwrap();
         let changes: Vec<_> = protected.revert().iter().map(named).collect();
         assert_eq!(changes, reverted(&[".git", ".git/config"]));
         assert_eq!([text(".git/config"), text(".git/HEAD")], ["a", "main"]);
 
-        let protected = ProtectedFiles::read(&tops, false);
+        let protected = ProtectedFiles::read(&tops, false, Vec::new());
         std::fs::rename(top.join(".git"), top.join("x")).unwrap();
         std::fs::create_dir_all(top.join(".git/hooks")).unwrap();
         let changes: Vec<_> = protected.revert().iter().map(named).collect();
         assert_eq!((changes, text(".git/HEAD")), (reverted(&[".git"]), "main".to_owned()));
         assert!(top.join(".git.reverted-1/hooks").as_path().is_dir());
 
-        let protected = ProtectedFiles::read(&tops, false);
+        let protected = ProtectedFiles::read(&tops, false, Vec::new());
         std::fs::remove_dir_all(top.join(".git")).unwrap();
         let changes: Vec<_> = protected.revert().iter().map(named).collect();
         let gone = Some("its directory is gone".to_owned());
@@ -333,7 +396,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let top = canonical(&AbsPath::new(temp.path()).unwrap());
         std::fs::create_dir_all(top.join("elsewhere")).unwrap();
-        let protected = ProtectedFiles::read(&at(&top, &[".vscode/tasks.json"]), true);
+        let protected = ProtectedFiles::read(&at(&top, &[".vscode/tasks.json"]), true, Vec::new());
         std::fs::write(top.join("elsewhere/tasks.json"), "").unwrap();
         std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".vscode")).unwrap();
         let problem = Some("its directory is a link now".to_owned());

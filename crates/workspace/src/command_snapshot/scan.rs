@@ -82,16 +82,8 @@ pub(super) fn scan(root: &AbsPath, without: Option<AbsPath>, index: Option<&Inde
 }
 
 fn walk(root: &AbsPath, without: Option<AbsPath>) -> Scan {
-    let in_repository = root.as_path().ancestors().any(|directory| directory.join(".git").exists());
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
-    let walk = WalkBuilder::new(root)
-        .hidden(false)
-        .ignore(false)
-        .require_git(in_repository)
-        // Files that only the user's own ignore files hide are included.
-        .git_exclude(false)
-        .git_global(false)
-        .parents(in_repository)
+    let walk = walk_builder(root)
         .threads(threads)
         .filter_entry(move |entry| {
             !is_version_control(entry.file_name())
@@ -122,6 +114,20 @@ fn walk(root: &AbsPath, without: Option<AbsPath>) -> Scan {
         })
     });
     scan.into_inner()
+}
+
+/// A walk of all that the project's own ignore files leave.
+pub(super) fn walk_builder(root: &AbsPath) -> WalkBuilder {
+    let in_repository = root.as_path().ancestors().any(|directory| directory.join(".git").exists());
+    let mut walk = WalkBuilder::new(root);
+    walk.hidden(false)
+        .ignore(false)
+        .require_git(in_repository)
+        // Files that only the user's own ignore files hide are included.
+        .git_exclude(false)
+        .git_global(false)
+        .parents(in_repository);
+    walk
 }
 
 struct ThreadScan<'a> {
