@@ -220,7 +220,7 @@ pub(super) fn of(command: &Command) -> Option<String> {
     let texts = || command.args().iter().map(|word| word.text.as_str());
     let name = command.name();
     match name {
-        "declare" | "export" | "local" | "readonly" | "typeset" | "env" | "sudo" | "doas" => {
+        "declare" | "export" | "local" | "readonly" | "typeset" | "env" | "sudo" | "doas" | "time" => {
             let given = texts().filter_map(|text| text.split_once('='));
             given
                 .filter(|(name, _)| !name.starts_with('-'))

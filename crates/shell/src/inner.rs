@@ -398,15 +398,43 @@ pub(super) fn written(command: &Command) -> Option<Word> {
             Some(if escapes { Word { text: word::unescaped(&text.text), ..text } } else { text })
         }
         "printf" => {
-            let text = join(command.args().iter().skip_while(|word| word.text == "--"));
-            let filled = text.text.replace("%s", " ").replace("%b", " ");
-            Some(Word { text: word::unescaped(&filled), ..text })
+            let skipped = command.args().iter().take_while(|word| word.text == "--").count();
+            let words = &command.args()[skipped..];
+            Some(Word { text: printed(words), ..join(words.iter()) })
         }
         "cat" | "tee" => match &command.input {
             Input::Text(text) => Some(text.clone()),
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// The text that `printf` prints.
+///
+/// It uses the format again until it has taken all arguments.
+fn printed(words: &[Word]) -> String {
+    let Some((format, args)) = words.split_first() else { return String::new() };
+    let format = word::unescaped(&format.text);
+    let mut args = args.iter();
+    let mut text = String::new();
+    loop {
+        let before = args.len();
+        let mut rest = format.as_str();
+        while let Some((plain, directive)) = rest.split_once('%') {
+            text.push_str(plain);
+            let letter = directive.trim_start_matches(|c: char| "-+ #.*".contains(c) || c.is_ascii_digit());
+            match letter.chars().next() {
+                Some('%') => text.push('%'),
+                Some('b') => text.extend(args.next().map(|arg| word::unescaped(&arg.text))),
+                _ => text.extend(args.next().map(|arg| arg.text.clone())),
+            }
+            rest = letter.get(1..).unwrap_or_default();
+        }
+        text.push_str(rest);
+        if args.len() == 0 || args.len() == before {
+            return text;
+        }
     }
 }
 

@@ -114,8 +114,7 @@ pub(super) fn unseen_code(cx: &CheckContext<'_>, report: Report<'_>) {
             } else if !writers.is_empty() && !writers.iter().all(|writer| inner::written(writer).is_some()) {
                 report(Hit::of(command, "runs the output of other commands").sure(false));
             } else if let Input::File(file) = &command.input
-                && (file.scripts.iter().any(|script| fetches(script))
-                    || fetched.contains(&cx.places.absolute(&file.text, &command.cwd)))
+                && fetched.contains(&cx.places.absolute(&file.text, &command.cwd))
             {
                 report(Hit::of(command, "runs code from the network"));
             }

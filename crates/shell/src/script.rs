@@ -264,7 +264,9 @@ impl Script {
             "heredoc_redirect" | "file_redirect" | "herestring_redirect" => {
                 let mut context = context.clone();
                 self.redirect(node, src, &mut context);
+                let from = self.commands.len();
                 self.inside(node, src, &context);
+                self.read_substitution(&mut context, from);
                 self.bare(&context);
             }
             _ => children(node).into_iter().for_each(|child| self.node(child, src, context)),
@@ -290,8 +292,10 @@ impl Script {
         let mut then = Vec::new();
         let body = node.child_by_field_name("body");
         for child in children(node).into_iter().filter(|child| Some(*child) != body) {
+            let from = self.commands.len();
             then.extend(self.redirect(child, src, &mut inner));
             self.inside(child, src, context);
+            self.read_substitution(&mut inner, from);
         }
         let before = self.commands.len();
         if let Some(body) = body {
@@ -308,6 +312,15 @@ impl Script {
                 src,
                 &CommandContext { input, depth: context.depth, ..CommandContext::default() },
             );
+        }
+    }
+
+    /// Replaces an input from a process substitution by its commands.
+    ///
+    /// They begin at `from`.
+    fn read_substitution(&self, context: &mut CommandContext, from: usize) {
+        if matches!(&context.input, Input::File(file) if !file.scripts.is_empty()) {
+            context.input = Input::Pipe(from..self.commands.len());
         }
     }
 
@@ -370,7 +383,14 @@ impl Script {
                 let mut literal = false;
                 for child in children(node) {
                     match child.kind() {
-                        "heredoc_start" => literal = text(child, src).contains(['\'', '"', '\\']),
+                        "heredoc_start" => {
+                            let quoting = ['\'', '"', '\\'];
+                            literal = text(child, src).contains(quoting);
+                            let end = text(child, src).replace(quoting, "");
+                            if !src[child.end_byte()..].lines().any(|it| it.trim_start_matches('\t') == end) {
+                                self.doubt("a here-document without an end");
+                            }
+                        }
                         "heredoc_body" => {
                             let body = text(child, src);
                             context.input = Input::Text(if literal {
@@ -411,7 +431,9 @@ impl Script {
         }
         let raws = joined(&parts, src);
         let words: Vec<Word> = raws.iter().flat_map(|raw| word::words(raw, &self.variables)).collect();
+        let from = self.commands.len();
         self.inside(node, src, &context);
+        self.read_substitution(&mut context, from);
         if words.is_empty() {
             self.bare(&context);
             return;
@@ -652,6 +674,11 @@ impl Script {
                         false => word::value(raw, &self.variables),
                     };
                     self.influenced(influence::of_assignment(text(name, src), &value.text));
+                    // Before a command it is for that command alone.
+                    let is_kept = node.parent().is_none_or(|parent| parent.kind() != "command");
+                    if is_kept && text(name, src) == "IFS" && !value.text.trim().is_empty() {
+                        self.doubt("the variable IFS, which determines how words are split");
+                    }
                     self.variables.set(text(name, src), value);
                 }
             }
