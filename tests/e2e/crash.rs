@@ -128,6 +128,30 @@ fn a_kill_at_any_step_leaves_all_files_old_or_new() {
 }
 
 #[test]
+fn the_guard_reverts_a_killed_commit_at_once() {
+    let mut sandbox = project();
+    sandbox.variables.insert("PILCROW_FAULT".to_owned(), "commit:after-rename:2".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    sandbox.variables.remove("PILCROW_FAULT");
+    // The guard starts with the first program.
+    batch.call("bash", &json!({"command": "true"})).ok();
+    let patch: String = NAMES.iter().map(|name| batch.view(name).put("old", "new")).collect();
+    assert!(batch.try_call("edit", &json!({"patch": patch})).is_none());
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&batch.end().0), Some(9));
+    let is_reverted = || states(&sandbox) == ["before"; 3];
+    assert!(tests::wait_for(Duration::from_secs(20), is_reverted), "{:?}", states(&sandbox));
+    sandbox.mark().none_left(Duration::from_secs(10));
+    let reads = [(); 2].map(|()| sandbox.run(&["read", "a.txt"]).expect(0).stderr);
+    let note = |name: &str| {
+        format!(
+            "pilcrow: interrupted change of {}: restored to its state before an unfinished commit\n",
+            sandbox.project().join(name).display()
+        )
+    };
+    assert_eq!(reads, [note("a.txt") + &note("b.txt"), String::new()]);
+}
+
+#[test]
 fn recovery_leaves_and_reports_foreign_changes() {
     let mut shown = 0;
     at_every_step(|fault, sandbox| {

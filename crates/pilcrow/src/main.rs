@@ -47,7 +47,10 @@ const UNCONFINED: u8 = 126;
 fn status(command: Command) -> u8 {
     let exit = match command {
         Command::Guard => {
-            process::guard_main();
+            for state in process::guard_main() {
+                // After an error the next start tries again.
+                workspace::revert_unfinished(&paths::StateDir::new(state)).ok();
+            }
             Ok(Outcome::Done)
         }
         command => block_on(perform(command)),

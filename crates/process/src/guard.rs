@@ -7,7 +7,8 @@
 //!
 //! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`, `remove
 //! PGID`, `gently PGID` (the group may first end by itself), `sign URI` (a file to lock until the
-//! groups without extra time have ended, and to write to then). Pilcrow reports a child right after
+//! groups without extra time have ended, and to write to then), `revert URI` (a workspace's state, in
+//! which the caller reverts unfinished commits). Pilcrow reports a child right after
 //! its start, since its number is not known sooner. A Pilcrow killed between these two steps, some
 //! microseconds apart, leaves that child behind.
 
@@ -29,8 +30,9 @@ use crate::process_table::{Table, mark_names};
 
 /// Runs the guard: reads group ids from stdin until it closes, then ends them.
 ///
-/// Blocks. Ignores SIGINT, SIGTERM and SIGHUP: the guard ends when Pilcrow does.
-pub fn guard_main() {
+/// Blocks. Ignores SIGINT, SIGTERM and SIGHUP: the guard ends when Pilcrow does. Returns the states of
+/// workspaces in which Pilcrow may have left unfinished commits.
+pub fn guard_main() -> Vec<AbsPath> {
     // Handlers stay for the life of the process, so the signals are ignored.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let _handlers = runtime.as_ref().ok().map(|runtime| {
@@ -38,7 +40,7 @@ pub fn guard_main() {
         let _in_runtime = runtime.enter();
         [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(|kind| signal(kind).ok())
     });
-    let Orders { mark, groups, gently, signs } = read_orders(std::io::stdin().lock());
+    let Orders { mark, groups, gently, signs, states } = read_orders(std::io::stdin().lock());
     let (gentle, others): (Vec<i32>, Vec<i32>) = groups.iter().partition(|it| gently.contains(it));
     let deadline = Instant::now() + deadlines::GUARDED_STREAMS;
     end_groups(&others);
@@ -50,6 +52,7 @@ pub fn guard_main() {
     wait_until_gone(&gentle_groups, deadline);
     end_groups(&gentle);
     end_marked(mark.as_deref());
+    states
 }
 
 /// The orders that the guard received.
@@ -62,11 +65,13 @@ struct Orders {
     gently: BTreeSet<i32>,
     /// Files to stamp when the groups have ended.
     signs: Vec<File>,
+    /// States of workspaces, to report at the end.
+    states: Vec<AbsPath>,
 }
 
 /// Reads orders until the end of input.
 fn read_orders(input: impl BufRead) -> Orders {
-    let Orders { mut mark, mut groups, mut gently, mut signs } = Orders::default();
+    let Orders { mut mark, mut groups, mut gently, mut signs, mut states } = Orders::default();
     for line in input.lines() {
         let Ok(line) = line else { break };
         match line.split_once(' ') {
@@ -77,10 +82,11 @@ fn read_orders(input: impl BufRead) -> Orders {
                 pgid.parse::<i32>().ok().map(|pgid| groups.remove(&pgid));
             }
             Some(("sign", uri)) => signs.extend(hold(uri)),
+            Some(("revert", uri)) => states.extend(uri_to_path(uri).and_then(AbsPath::new)),
             _ => {}
         }
     }
-    Orders { mark, groups, gently, signs }
+    Orders { mark, groups, gently, signs, states }
 }
 
 /// Locks a file until the stamp; `None` if its directory is gone.
@@ -143,6 +149,7 @@ struct State {
     groups: BTreeSet<u32>,
     gently: BTreeSet<u32>,
     signs: BTreeSet<String>,
+    states: BTreeSet<String>,
     pipe: Option<File>,
     closed: bool,
 }
@@ -184,6 +191,9 @@ impl Guard {
         for uri in &state.signs {
             orders += &format!("sign {uri}\n");
         }
+        for uri in &state.states {
+            orders += &format!("revert {uri}\n");
+        }
         pipe.write_all(orders.as_bytes())?;
         state.pipe = Some(pipe);
         Ok(Some(child))
@@ -209,6 +219,14 @@ impl Guard {
         let uri = path_to_uri(path.as_path());
         state.send(&format!("sign {uri}\n"));
         state.signs.insert(uri);
+    }
+
+    /// Adds a workspace's state to report at the end.
+    pub(crate) fn revert(&self, path: &AbsPath) {
+        let mut state = self.state.lock();
+        let uri = path_to_uri(path.as_path());
+        state.send(&format!("revert {uri}\n"));
+        state.states.insert(uri);
     }
 
     /// Removes a group that has ended.

@@ -279,6 +279,13 @@ impl Processes {
         }
     }
 
+    /// Makes the guard report a workspace's state when this process has ended.
+    pub fn revert_at_end(&self, state: &AbsPath) {
+        if let Some(guard) = &self.shared.guard {
+            guard.revert(state);
+        }
+    }
+
     /// Starts a command of the user's shell under `grant`, with one output stream.
     ///
     /// It has a session of its own as in [`Self::spawn_apart`], and no input. `gate` permits its

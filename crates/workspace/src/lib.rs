@@ -32,7 +32,7 @@ pub use search::{
     TreeEntry, files_below,
 };
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
-pub use workspace::{Entry, EntryKind, OpenError, PathError, UNTITLED, Workspace};
+pub use workspace::{Entry, EntryKind, OpenError, PathError, UNTITLED, Workspace, revert_unfinished};
 
 #[cfg(test)]
 mod tests;

@@ -35,14 +35,42 @@ pub struct Workspace {
 /// The backups go to the journal. A process that holds the lock is alive, and reverts its own commits.
 fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError> {
     let journal = Journal::new(state)?;
-    if journal.pending()?.is_empty() && !command_backup::is_any(state)? {
+    let is_clean = journal.pending()?.is_empty() && !command_backup::is_any(state)?;
+    if is_clean && state.stat(REVERTED).is_none() {
         return Ok(Vec::new());
     }
     let Some(_lock) = state.try_lock(LOCK)? else { return Ok(Vec::new()) };
+    let reverted = state.read(REVERTED)?.unwrap_or_default();
+    let mut notes: Vec<RecoveryNote> =
+        reverted.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
     // Revert our own unfinished writes first, then recover whole files.
-    let mut notes = recovery::recover(&journal)?;
+    notes.extend(recovery::recover(&journal)?);
     notes.extend(command_backup::recover(state, &journal)?);
+    state.remove(REVERTED)?;
     Ok(notes)
+}
+
+/// The file with the notes of [`revert_unfinished`], one line each.
+const REVERTED: &str = "reverted.jsonl";
+
+/// Reverts the unfinished commits of dead processes in a workspace's state.
+///
+/// The guard of a killed process calls it; [`Workspace::open`] returns the notes.
+///
+/// # Errors
+/// Our own files could not be read or written; the next start tries again.
+pub fn revert_unfinished(state: &StateDir) -> Result<(), StateError> {
+    let journal = Journal::new(state)?;
+    if journal.pending()?.is_empty() {
+        return Ok(());
+    }
+    let Some(_lock) = state.try_lock(LOCK)? else { return Ok(()) };
+    for note in recovery::recover(&journal)? {
+        let mut line = serde_json::to_vec(&note).expect("a struct of strings is valid JSON");
+        line.push(b'\n');
+        state.append(REVERTED, &line, true)?;
+    }
+    Ok(())
 }
 
 /// An entry of a directory.

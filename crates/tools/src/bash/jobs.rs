@@ -88,6 +88,7 @@ impl Shell {
     /// # Errors
     /// None in practice: the name is valid.
     pub fn new(processes: Arc<Processes>, workspace: &Workspace) -> Result<Arc<Self>, StateError> {
+        processes.revert_at_end(workspace.state().path());
         Ok(Arc::new(Self {
             processes,
             snapshots: Arc::new(CommandSnapshots::new(workspace.clone())),

@@ -4,6 +4,7 @@ use paths::AbsPath;
 use serde::{Deserialize, Serialize};
 use text::TextEdit;
 
+use super::as_uri;
 use crate::documents::document::Version;
 use crate::plan::ChangeKind;
 
@@ -77,10 +78,11 @@ pub struct CommitRecord {
     pub undone_by: Option<CommitId>,
 }
 
-/// A finding of recovery when the workspace was opened.
-#[derive(Debug, Clone)]
+/// A finding of recovery, reported when a workspace is opened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RecoveryNote {
     pub commit: CommitId,
+    #[serde(with = "as_uri")]
     pub path: AbsPath,
     /// The action taken, and the path of the stored text.
     pub detail: String,
