@@ -26,6 +26,7 @@ mod debug_test_runners;
 mod debug_tests;
 mod dialects;
 mod editors;
+mod foreign_edits;
 mod front;
 mod in_editor;
 mod installing;

@@ -261,7 +261,7 @@ pub use lines::check::{LineCheck, NotACheck};
 pub use lines::remap::lines_now;
 pub use parse::Parser;
 pub use parse::error::{ParseError, ParseErrorKind};
-pub use parse::foreign::{translate, translate_replacement};
+pub use parse::foreign::{translate, translate_replacements};
 pub use plan::outcome::{Outcome, outcome, outcome_within};
 pub use plan::{Plan, SectionPlan, plan};
 pub use recover::recovery::{Recovery, Strategy};

@@ -20,6 +20,11 @@ pub(crate) trait BuiltIn: Send + Sync + 'static {
         &[]
     }
 
+    /// See [`Tool::other_names`].
+    fn other_names(&self) -> &[&str] {
+        &[]
+    }
+
     /// See [`Tool::forget`].
     fn forget(&self, _result: &str) {}
 
@@ -92,6 +97,10 @@ impl<T: BuiltIn> Tool for Described<T> {
 
     fn effects(&self, args: &Value) -> Effects {
         self.tool.effects(args)
+    }
+
+    fn other_names(&self) -> &[&str] {
+        self.tool.other_names()
     }
 
     fn forget(&self, result: &str) {

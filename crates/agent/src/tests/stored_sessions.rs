@@ -12,6 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::TerminationReason;
 use crate::store::{SessionStore, StoreError};
+use crate::tool::pipeline::Pipeline;
 
 struct TestStore {
     _directory: tempfile::TempDir,
@@ -585,7 +586,8 @@ async fn another_model_gets_old_results_as_one_line() {
     let second = model("second", &[text("other")]);
     let compaction =
         crate::compaction::Limits { window: 2_000, reserve: 500, keep: 400, ..Default::default() };
-    let session = Session::builder(first.clone(), Registry::new([tool.clone() as Arc<dyn Tool>]).unwrap())
+    let (tools, _) = Pipeline::base([tool.clone() as Arc<dyn Tool>]).build().unwrap();
+    let session = Session::builder(first.clone(), tools)
         .store(kept.store.clone())
         .limits(Limits { compaction, ..Limits::default() })
         .build();

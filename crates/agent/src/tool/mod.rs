@@ -40,6 +40,11 @@ pub trait Tool: Send + Sync {
         &[]
     }
 
+    /// Names of this tool in other agents, under which a model may call it.
+    fn other_names(&self) -> &[&str] {
+        &[]
+    }
+
     /// Returns how the model gets to know the tool, if it searches tools.
     fn presence(&self) -> Presence {
         Presence::default()

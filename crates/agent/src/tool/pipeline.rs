@@ -152,8 +152,14 @@ impl Tool for Guarded {
     fn unnamed_arguments(&self) -> &[&str] {
         self.0.unnamed_arguments()
     }
+    fn other_names(&self) -> &[&str] {
+        self.0.other_names()
+    }
     fn presence(&self) -> Presence {
         self.0.presence()
+    }
+    fn forget(&self, result: &str) {
+        self.0.forget(result);
     }
     fn origin(&self) -> Origin {
         self.0.origin()

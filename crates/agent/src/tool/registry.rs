@@ -79,14 +79,20 @@ impl Registry {
         self.tools.get(place).map(|registered| &registered.tool)
     }
 
-    /// Finds a tool by name, also in another case or in a namespace: `functions.Read`.
+    /// Finds a tool by name, also in another case, in a namespace
+    /// (`functions.Read`), or as other agents call it.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let exact = self.by_name.get(name).copied();
         exact.or_else(|| {
             let name = name.trim().rsplit(['.', ':', '/']).next()?;
             let is_named = |it: &Arc<Registered>| it.tool.definition().name.eq_ignore_ascii_case(name);
-            let mut found = (0..self.tools.len()).filter(|at| is_named(&self.tools[*at]));
-            found.next().filter(|_| found.next().is_none())
+            let only = |is: &dyn Fn(&Arc<Registered>) -> bool| {
+                let mut found = (0..self.tools.len()).filter(|at| is(&self.tools[*at]));
+                found.next().filter(|_| found.next().is_none())
+            };
+            only(&is_named).or_else(|| {
+                only(&|it| it.tool.other_names().iter().any(|other| other.eq_ignore_ascii_case(name)))
+            })
         })
     }
 

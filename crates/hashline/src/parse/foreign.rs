@@ -1,18 +1,25 @@
 //! Edits in other formats: patches of other agents, unified diffs, search and replace.
 //!
 //! They name lines by their text. Such an edit becomes a canonical patch if its old lines occur once in the text
-//! that the model was shown; the engine then plans it like any other. Nothing is matched approximately.
+//! that the model was shown, but for line numbers copied from a read and trailing blanks; the engine then plans it
+//! like any other. Nothing else is matched approximately.
 
 use std::sync::Arc;
 
-use crate::{Anchor, Snapshot, View};
+use crate::{Anchor, Lines, Snapshot, View};
 
 /// A replacement of lines, or of a part of the text, by its old content.
+#[derive(Default)]
 struct Replacement {
     path: String,
     old: Vec<String>,
     new: Vec<String>,
+    /// The operation on the whole file instead: `REM`, or `MV` with the new path.
+    file_op: Option<String>,
 }
+
+/// The row that ends the commands of a shell's here-document.
+const HEREDOC_END: &str = "EOF";
 
 /// Translates an edit in another format to a canonical patch.
 ///
@@ -24,7 +31,10 @@ pub fn translate(
     text: &str,
     mut shown: impl FnMut(&str) -> Option<Arc<Snapshot>>,
 ) -> Option<Result<String, String>> {
-    let replacements = parse(text)?;
+    let replacements = match parse(text)? {
+        Ok(replacements) => replacements,
+        Err(message) => return Some(Err(message)),
+    };
     let mut out = String::new();
     for replacement in &replacements {
         match resolve(replacement, shown(&replacement.path).as_deref()) {
@@ -35,11 +45,24 @@ pub fn translate(
     (!replacements.is_empty()).then_some(Ok(out))
 }
 
-/// Translates the replacement of a part of a file, which occurs once in it.
+/// Translates replacements of parts of a file, each of which occurs once in it.
 ///
 /// # Errors
 /// As [`translate`].
-pub fn translate_replacement(
+pub fn translate_replacements(
+    path: &str,
+    replacements: &[(String, String)],
+    shown: Option<&Snapshot>,
+) -> Result<String, String> {
+    let mut out = String::new();
+    for (old, new) in replacements {
+        append(&mut out, &translate_replacement(path, old, new, shown)?);
+    }
+    Ok(out)
+}
+
+/// Translates the replacement of a part of a file, which occurs once in it.
+fn translate_replacement(
     path: &str,
     old: &str,
     new: &str,
@@ -55,7 +78,14 @@ pub fn translate_replacement(
     let next = |from: usize| text.get(from..)?.find(&old).filter(|_| step > 0).map(|at| from + at);
     let found: Vec<usize> = std::iter::successors(next(0), |at| next(at + step)).collect();
     let Some(&at) = found.first() else {
-        return Err(format!("{path} as you last read it does not contain the old text; read it again"));
+        if old.is_empty() {
+            return Err(format!("the old text is empty; replace all of {path} with `write`"));
+        }
+        let lines = Replacement { path: path.to_owned(), old: rows(&old), new: rows(&new), file_op: None };
+        return resolve(&lines, Some(shown)).map_err(|message| match old.contains("\\n") {
+            true => format!("{message}Write line breaks of the old text as such, not as `\\n`\n"),
+            false => message,
+        });
     };
     // The whole lines around the part.
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -66,7 +96,8 @@ pub fn translate_replacement(
     let rest = text[end..].find('\n').map_or(text.len() - end, |it| it + 1);
     let end = if is_whole { end } else { end + rest };
     after.push_str(&text[at + old.len()..end]);
-    let replacement = Replacement { path: path.to_owned(), old: rows(&text[start..end]), new: rows(&after) };
+    let replacement =
+        Replacement { path: path.to_owned(), old: rows(&text[start..end]), new: rows(&after), file_op: None };
     let first = text[..start].matches('\n').count() + 1;
     let section = section(&replacement, shown, first);
     match found.len() {
@@ -98,20 +129,69 @@ fn rows(text: &str) -> Vec<String> {
     }
 }
 
+/// The rows without the line numbers of a read; `None` if an old row has none.
+fn without_numbers(Replacement { path, old, new, .. }: &Replacement) -> Option<Replacement> {
+    let text = |row: &str| {
+        let rest = row.trim_start().trim_start_matches(|it: char| it.is_ascii_digit());
+        if rest.len() == row.trim_start().len() {
+            return None;
+        }
+        let rest = rest.strip_prefix('#').unwrap_or(rest);
+        let (check, text) = rest.split_once(':')?;
+        (check.len() <= 2 && check.chars().all(|it| it.is_ascii_alphabetic())).then(|| text.to_owned())
+    };
+    let old = old.iter().map(|row| text(row)).collect::<Option<_>>()?;
+    let new = new.iter().map(|row| text(row).unwrap_or_else(|| row.clone())).collect();
+    Some(Replacement { path: path.clone(), old, new, file_op: None })
+}
+
+/// The first lines of the places that `old` matches.
+fn places(old: &[String], lines: &Lines, alike: fn(&str, &str) -> bool) -> Vec<usize> {
+    let matches =
+        |first: &usize| old.iter().enumerate().all(|(at, row)| alike(lines.content(first + at), row));
+    let count = (lines.count() + 1).saturating_sub(old.len());
+    if old.is_empty() { Vec::new() } else { (1..=count).filter(matches).collect() }
+}
+
+/// Finds rows that differ from the text in line numbers or trailing blanks only.
+fn repaired(replacement: &Replacement, lines: &Lines) -> Option<(Replacement, usize)> {
+    let stripped = without_numbers(replacement);
+    let Replacement { path, old, new, .. } = stripped.as_ref().unwrap_or(replacement);
+    let found = places(old, lines, |a, b| a.trim_end() == b.trim_end());
+    let [first] = found[..] else { return None };
+    let shown: Vec<String> = (first..first + old.len()).map(|line| lines.content(line).to_owned()).collect();
+    // Rows that stay keep their blanks.
+    let new = new.iter().map(|row| {
+        let stays = old.iter().position(|it| it == row);
+        stays.map_or_else(|| row.clone(), |at| shown[at].clone())
+    });
+    let (new, path) = (new.collect(), path.clone());
+    Some((Replacement { path, old: shown, new, file_op: None }, first))
+}
+
 /// Finds the only place of a replacement and renders it as a section.
 fn resolve(replacement: &Replacement, shown: Option<&Snapshot>) -> Result<String, String> {
-    let Replacement { path, old, new } = replacement;
+    let Replacement { path, old, new, file_op } = replacement;
     let Some(shown) = shown else {
         let body: String = new.iter().map(|row| format!("+{row}\n")).collect();
         return Err(format!("{path} was not shown; read it, then send\n[{path}#TAG]\nPUT A..=B:\n{body}"));
     };
+    if let Some(operation) = file_op {
+        return Ok(format!("{}\n{operation}\n", View::default().header(path, shown.tag())));
+    }
     let lines = shown.lines();
-    let matches = |first: &usize| old.iter().enumerate().all(|(at, row)| lines.content(first + at) == row);
-    let count = (lines.count() + 1).saturating_sub(old.len());
-    let found: Vec<usize> = if old.is_empty() { Vec::new() } else { (1..=count).filter(matches).collect() };
+    let found = places(old, lines, |a, b| a == b);
     match found[..] {
         [first] => Ok(section(replacement, shown, first)),
         [] => {
+            if let Some((repaired, first)) = repaired(replacement, lines) {
+                return Ok(section(&repaired, shown, first));
+            }
+            if let [first] = places(new, lines, |a, b| a == b)[..] {
+                return Err(format!(
+                    "{path} has the new lines already, from line {first}; nothing is left to do\n"
+                ));
+            }
             let body: String = new.iter().map(|row| format!("+{row}\n")).collect();
             let header = View::default().header(path, shown.tag());
             Err(format!(
@@ -131,7 +211,7 @@ fn resolve(replacement: &Replacement, shown: Option<&Snapshot>) -> Result<String
 }
 
 /// Renders a replacement of the lines from `first` on, without rows that stay.
-fn section(Replacement { path, old, new }: &Replacement, shown: &Snapshot, first: usize) -> String {
+fn section(Replacement { path, old, new, .. }: &Replacement, shown: &Snapshot, first: usize) -> String {
     let alike = |(a, b): &(&String, &String)| a == b;
     let head = old.iter().zip(new).take_while(alike).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(alike).count();
@@ -151,8 +231,16 @@ fn section(Replacement { path, old, new }: &Replacement, shown: &Snapshot, first
 }
 
 /// Parses the formats; `None` for another text.
-fn parse(text: &str) -> Option<Vec<Replacement>> {
-    let lines: Vec<&str> = text.lines().map(|line| line.trim_end_matches('\r')).collect();
+///
+/// `Err` if no edit can do what it asks for.
+fn parse(text: &str) -> Option<Result<Vec<Replacement>, String>> {
+    let mut lines: Vec<&str> = text.lines().map(|line| line.trim_end_matches('\r')).collect();
+    // A command line with a here-document.
+    if lines.first().is_some_and(|line| line.starts_with("apply_patch") && line.contains("<<"))
+        && lines.last() == Some(&HEREDOC_END)
+    {
+        lines = lines[1..lines.len() - 1].to_vec();
+    }
     let is_frame =
         |line: &&&str| line.trim().is_empty() || line.starts_with("```") || **line == "*** Begin Patch";
     let first = lines.iter().find(|line| !is_frame(line))?;
@@ -160,43 +248,55 @@ fn parse(text: &str) -> Option<Vec<Replacement>> {
         return None;
     }
     if lines.contains(&"<<<<<<< SEARCH") {
-        return search_blocks(&lines);
+        return search_blocks(&lines).map(Ok);
     }
     let is_diff = lines.windows(2).any(|pair| pair[0].starts_with("--- ") && pair[1].starts_with("+++ "));
-    (is_diff || first.starts_with("*** Update File: ")).then(|| hunks(&lines)).flatten()
+    let is_patch = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+    (is_diff || is_patch.iter().any(|start| first.starts_with(start))).then(|| hunks(&lines)).flatten()
 }
 
 /// Parses a unified diff, or the patch format that begins with `*** Begin Patch`.
-fn hunks(lines: &[&str]) -> Option<Vec<Replacement>> {
+fn hunks(lines: &[&str]) -> Option<Result<Vec<Replacement>, String>> {
     let mut found: Vec<Replacement> = Vec::new();
-    let mut path = None;
+    let (mut path, mut before) = (None, "");
     let mut is_open = false;
+    let created = |path: &str| Some(Err(format!("`edit` creates no file; send {path} with `write`")));
     for (at, line) in lines.iter().enumerate() {
         let is_header = |line: &str| {
             lines.get(at + 1).is_some_and(|next| next.starts_with("+++ ")) && line.starts_with("--- ")
         };
         if let Some(name) = line.strip_prefix("*** Update File: ") {
-            (path, is_open) = (Some(name.trim().to_owned()), false);
+            (path, is_open) = (Some(plain(name).to_owned()), false);
+        } else if let Some(name) = line.strip_prefix("*** Add File: ") {
+            return created(plain(name));
+        } else if let Some(name) = line.strip_prefix("*** Delete File: ") {
+            found.push(of_file(plain(name), "REM".to_owned()));
+            (path, is_open) = (None, false);
+        } else if let Some(name) = line.strip_prefix("*** Move to: ") {
+            found.push(of_file(path.as_ref()?, format!("MV {}", plain(name))));
         } else if is_header(line) {
-            is_open = false;
+            (before, is_open) = (line.strip_prefix("--- ").unwrap_or_default(), false);
         } else if let Some(name) = line.strip_prefix("+++ ").filter(|_| !is_open) {
-            let name = name.split('\t').next().unwrap_or_default().trim();
-            path = Some(name.strip_prefix("b/").unwrap_or(name).to_owned());
+            match (diff_path(before), diff_path(name)) {
+                (NO_FILE, name) => return created(name),
+                (name, NO_FILE) => {
+                    found.push(of_file(name, "REM".to_owned()));
+                    path = None;
+                }
+                (_, name) => path = Some(name.to_owned()),
+            }
+        } else if path.is_none() && found.last().is_some_and(|last| last.file_op.is_some()) {
+            // The lines of a deleted file.
         } else if line.starts_with("@@") {
-            found.push(Replacement { path: path.clone()?, old: Vec::new(), new: Vec::new() });
+            found.push(Replacement { path: path.clone()?, ..Replacement::default() });
             is_open = true;
-        } else if line.starts_with("*** Add File")
-            || line.starts_with("*** Delete File")
-            || line.starts_with("*** Move")
-        {
-            return None;
         } else if line.starts_with("*** ") || line.starts_with("```") || line.starts_with("\\ ") {
             is_open &= !line.starts_with("*** End Patch");
         } else if let Some(path) = &path
             && (is_open || line.starts_with([' ', '-', '+']))
         {
             if !is_open {
-                found.push(Replacement { path: path.clone(), old: Vec::new(), new: Vec::new() });
+                found.push(Replacement { path: path.clone(), ..Replacement::default() });
                 is_open = true;
             }
             let hunk = found.last_mut()?;
@@ -216,7 +316,25 @@ fn hunks(lines: &[&str]) -> Option<Vec<Replacement>> {
             }
         }
     }
-    Some(found)
+    Some(Ok(found))
+}
+
+/// The name of no file in a unified diff.
+const NO_FILE: &str = "/dev/null";
+
+/// A path without blanks and quotes.
+fn plain(name: &str) -> &str {
+    name.trim().trim_matches(['"', '\'', '`'])
+}
+
+/// The path in a header of a unified diff.
+fn diff_path(name: &str) -> &str {
+    let name = plain(name.split('\t').next().unwrap_or_default());
+    name.strip_prefix("a/").or_else(|| name.strip_prefix("b/")).unwrap_or(name)
+}
+
+fn of_file(path: &str, operation: String) -> Replacement {
+    Replacement { path: path.to_owned(), file_op: Some(operation), ..Replacement::default() }
 }
 
 /// Parses blocks of search and replace, each below the path or the block before it.
@@ -233,7 +351,7 @@ fn search_blocks(lines: &[&str]) -> Option<Vec<Replacement>> {
             continue;
         }
         if !before.is_empty() {
-            path = Some(before.trim_matches(['`', '*', ':']).to_owned());
+            path = Some(before.trim_matches(['`', '*', ':', '"', '\'', '#', ' ']).to_owned());
             before = "";
         }
         let middle = rest.iter().position(|line| *line == "=======")?;
@@ -243,6 +361,7 @@ fn search_blocks(lines: &[&str]) -> Option<Vec<Replacement>> {
             path: path.clone()?,
             old: owned(&rest[..middle]),
             new: owned(&rest[middle + 1..end]),
+            file_op: None,
         });
         rest = &rest[end + 1..];
     }

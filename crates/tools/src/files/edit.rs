@@ -22,8 +22,30 @@ use crate::{CommitRefusal, Failure, Grammars, ToolContext, display};
 const OLD_TEXT: [&str; 3] = ["old_string", "old_str", "oldText"];
 const NEW_TEXT: [&str; 3] = ["new_string", "new_str", "newText"];
 /// Accepted arguments that the definition does not show.
-const UNNAMED: [&str; 8] =
-    ["path", "file_path", "old_string", "old_str", "oldText", "new_string", "new_str", "newText"];
+const UNNAMED: [&str; 12] = [
+    "path",
+    "file_path",
+    "old_string",
+    "old_str",
+    "oldText",
+    "new_string",
+    "new_str",
+    "newText",
+    "edits",
+    "input",
+    "diff",
+    "command",
+];
+/// Names of such tools.
+const OTHER_NAMES: [&str; 7] = [
+    "str_replace_editor",
+    "str_replace_based_edit_tool",
+    "apply_patch",
+    "apply_diff",
+    "str_replace",
+    "search_replace",
+    "multi_edit",
+];
 /// Maximum number of notes about the form of a patch in a result.
 const MAX_NOTES: usize = 20;
 
@@ -75,7 +97,8 @@ fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
 fn patch(args: Value) -> Result<String, Failure> {
     let wrong = |message: &str| Failure::invalid(format!("arguments: {message}"));
     match &args {
-        Value::Object(members) => match members.get("patch") {
+        Value::Object(members) => match members.get("patch").or(members.get("input")).or(members.get("diff"))
+        {
             Some(Value::String(patch)) if members.len() == 1 => Ok(patch.clone()),
             Some(_) => Err(wrong("`patch` must be a string and the only argument")),
             // Printed on several lines, so that an error can name a line.
@@ -88,6 +111,10 @@ fn patch(args: Value) -> Result<String, Failure> {
 impl BuiltIn for Edit {
     fn unnamed_arguments(&self) -> &[&str] {
         &UNNAMED
+    }
+
+    fn other_names(&self) -> &[&str] {
+        &OTHER_NAMES
     }
 
     fn effects(&self, _: &Value) -> Effects {
@@ -143,13 +170,20 @@ impl BuiltIn for Edit {
     }
 }
 
-/// Translates arguments that other tools take: a path, an old text and a new one.
+/// Translates arguments of other tools: a path, old and new texts.
 fn replacement(context: &ToolContext, args: &Value) -> Option<Result<String, Failure>> {
-    let find = |names: &[&str]| names.iter().find_map(|name| args[*name].as_str());
-    let old = find(&OLD_TEXT)?;
-    let (path, new) = (find(&["path", "file_path"])?, find(&NEW_TEXT)?);
-    let (name, shown) = newest_shown(context, path);
-    let patch = hashline::translate_replacement(&name, old, new, shown.as_deref());
+    let find =
+        |args: &Value, names: &[&str]| names.iter().find_map(|name| args[*name].as_str()).map(str::to_owned);
+    if let Some(command) = args["command"].as_str().filter(|command| *command != "str_replace") {
+        let message = format!("`edit` has no command `{command}`; use `read` to view and `write` to create");
+        return Some(Err(Failure::invalid(message)));
+    }
+    let path = find(args, &["path", "file_path"])?;
+    let edits = args["edits"].as_array().map_or(std::slice::from_ref(args), Vec::as_slice);
+    let edits: Option<Vec<_>> =
+        edits.iter().map(|edit| Some((find(edit, &OLD_TEXT)?, find(edit, &NEW_TEXT)?))).collect();
+    let (name, shown) = newest_shown(context, &path);
+    let patch = hashline::translate_replacements(&name, &edits?, shown.as_deref());
     Some(patch.map_err(|message| not_translated(&message)))
 }
 

@@ -145,8 +145,16 @@ impl Tool for ReportsPending {
         self.tool.unnamed_arguments()
     }
 
+    fn other_names(&self) -> &[&str] {
+        self.tool.other_names()
+    }
+
     fn presence(&self) -> Presence {
         self.tool.presence()
+    }
+
+    fn forget(&self, result: &str) {
+        self.tool.forget(result);
     }
 
     fn origin(&self) -> Origin {
