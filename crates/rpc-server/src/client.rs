@@ -328,8 +328,8 @@ impl Handler for Incoming {
                     raw(&AnswerMessage::from(approver.ask(question.into(), &cancel).await))
                 }
                 methods::CHOOSE => {
-                    let choice: ChoiceMessage = serde_json::from_str(params).map_err(invalid)?;
-                    raw(&ChosenMessage::from(approver.choose(choice.into(), &cancel).await))
+                    let ChoiceMessage(choice) = serde_json::from_str(params).map_err(invalid)?;
+                    raw(&ChosenMessage(approver.choose(choice, &cancel).await))
                 }
                 method => return Err(RpcError::method_not_found(method)),
             };

@@ -15,6 +15,7 @@ use host::{
     ToolCallRequest, UndoRequest,
 };
 use policy::{Answer, Approver, Choice, Chosen, ErrorCode, Question, Unattended};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -269,44 +270,42 @@ struct RemoteApprover {
     peer: Peer,
 }
 
+impl RemoteApprover {
+    /// Asks the client; `None` without an answer.
+    async fn request<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        cancel: &CancellationToken,
+    ) -> Option<T> {
+        let response = self.peer.request(method, params, ANSWER, cancel).await;
+        let answer = response.map_err(|error| error.to_string());
+        answer
+            .and_then(|answer| serde_json::from_str(answer.get()).map_err(|error| error.to_string()))
+            .inspect_err(|error| tracing::debug!(error, "a question was not answered"))
+            .ok()
+    }
+}
+
 impl Approver for RemoteApprover {
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let question = QuestionMessage::from(question);
-            let answer = match self.peer.request(methods::ASK, &question, ANSWER, cancel).await {
-                Ok(answer) => {
-                    serde_json::from_str::<AnswerMessage>(answer.get()).map_err(|error| error.to_string())
-                }
-                Err(error) => Err(error.to_string()),
-            };
-            answer.map_or_else(
-                |error| {
-                    tracing::debug!(error, "a question was not answered");
-                    if cancel.is_cancelled() {
-                        Answer::No { text: String::new() }
-                    } else {
-                        Answer::Unattended
-                    }
-                },
-                Answer::from,
-            )
+            match self.request::<AnswerMessage>(methods::ASK, &question, cancel).await {
+                Some(answer) => answer.into(),
+                None if cancel.is_cancelled() => Answer::No { text: String::new() },
+                None => Answer::Unattended,
+            }
         })
     }
 
     fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
         Box::pin(async move {
-            let response =
-                self.peer.request(methods::CHOOSE, &ChoiceMessage::from(choice), ANSWER, cancel).await;
-            let chosen = response.map_err(|error| error.to_string()).and_then(|answer| {
-                serde_json::from_str::<ChosenMessage>(answer.get()).map_err(|error| error.to_string())
-            });
-            chosen.map_or_else(
-                |error| {
-                    tracing::debug!(error, "a question was not answered");
-                    if cancel.is_cancelled() { Chosen::Dismissed } else { Chosen::Unattended }
-                },
-                Chosen::from,
-            )
+            match self.request(methods::CHOOSE, &ChoiceMessage(choice), cancel).await {
+                Some(ChosenMessage(chosen)) => chosen,
+                None if cancel.is_cancelled() => Chosen::Dismissed,
+                None => Chosen::Unattended,
+            }
         })
     }
 }

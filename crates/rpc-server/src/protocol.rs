@@ -184,50 +184,25 @@ impl From<AnswerMessage> for Answer {
 }
 
 /// A question of the agent.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ChoiceMessage {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ChoiceMessage(#[serde(with = "ChoiceFields")] pub Choice);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Choice")]
+struct ChoiceFields {
     question: String,
     options: Vec<String>,
 }
 
-impl From<Choice> for ChoiceMessage {
-    fn from(Choice { question, options }: Choice) -> Self {
-        Self { question, options }
-    }
-}
-
-impl From<ChoiceMessage> for Choice {
-    fn from(ChoiceMessage { question, options }: ChoiceMessage) -> Self {
-        Self { question, options }
-    }
-}
-
 /// The user's answer to a question of the agent.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChosenMessage {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ChosenMessage(#[serde(with = "ChosenVariants")] pub Chosen);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Chosen", rename_all = "snake_case")]
+enum ChosenVariants {
     Said(String),
     Dismissed,
     #[serde(rename = "nobody")]
     Unattended,
-}
-
-impl From<Chosen> for ChosenMessage {
-    fn from(chosen: Chosen) -> Self {
-        match chosen {
-            Chosen::Said(text) => Self::Said(text),
-            Chosen::Dismissed => Self::Dismissed,
-            Chosen::Unattended => Self::Unattended,
-        }
-    }
-}
-
-impl From<ChosenMessage> for Chosen {
-    fn from(chosen: ChosenMessage) -> Self {
-        match chosen {
-            ChosenMessage::Said(text) => Self::Said(text),
-            ChosenMessage::Dismissed => Self::Dismissed,
-            ChosenMessage::Unattended => Self::Unattended,
-        }
-    }
 }
