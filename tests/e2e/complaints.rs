@@ -32,7 +32,7 @@ fn omp_2247_errors_are_never_called_ok() {
             1 error, 0 warnings, 0 hints in 1 file (basedpyright)
             a.py:1: error: wrong (basedpyright)
             [a.py#5AF7B686]
-            1kd:one
+            1kd	one
         "#]],
     );
 }
@@ -73,9 +73,9 @@ fn omp_10702_a_glob_selects_exactly_its_files() {
             a.py:1: error: wrong (basedpyright)
                 also at b.py:1
             [a.py#5AF7B686]
-            1kd:one
+            1kd	one
             [b.py#357C959C]
-            1eg:two
+            1eg	two
         "#]],
     );
     assert_eq!(scripted.got("textDocument/diagnostic"), 2);
@@ -88,9 +88,9 @@ fn omp_10702_a_glob_selects_exactly_its_files() {
             a.py:1: error: wrong (basedpyright)
                 also at deep/c.py:1
             [a.py#5AF7B686]
-            1kd:one
+            1kd	one
             [deep/c.py#D0D13E2C]
-            1md:three
+            1md	three
         "#]],
     );
 }
@@ -129,7 +129,7 @@ fn omp_4910_an_edit_does_not_wait_forever_for_a_server() {
         &said,
         &expect![[r#"
             [a.py#9BC6]
-            1vy:uno
+            1vy	uno
             not checked yet by basedpyright: it has not reported on 1 file
         "#]],
     );

@@ -102,10 +102,10 @@ fn each_execution_action_returns_one_snapshot() {
             debug-1: a.txt stopped: step (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 3: inner at a.txt:2
@@ -245,10 +245,10 @@ fn a_compound_starts_all_its_configurations() {
         debug-2: back stopped: breakpoint (thread 1)
         in inner at a.txt:2
         [a.txt#2FA7]
-        1cc:one
-        2uc:two
-        3pw:three
-        4hn:four
+        1cc	one
+        2uc	two
+        3pw	three
+        4hn	four
         next: line 2
         frames:
           frame 1: inner at a.txt:2
@@ -286,10 +286,10 @@ fn run_to_stops_there_and_leaves_no_breakpoint() {
             debug-1: a.txt stopped: breakpoint (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 3: inner at a.txt:2
@@ -495,10 +495,10 @@ fn an_unverified_breakpoint_is_reported_twice() {
             debug-1: a.txt stopped: breakpoint (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 1: inner at a.txt:2
@@ -617,10 +617,10 @@ fn a_trace_ends_when_its_call_returns() {
         debug-1: a.txt stopped: step (thread 1)
         in f at a.txt:2
         [a.txt#2FA7]
-        1cc:one
-        2uc:two
-        3pw:three
-        4hn:four
+        1cc	one
+        2uc	two
+        3pw	three
+        4hn	four
         next: line 2
         frames:
           frame 3: f at a.txt:2
@@ -775,10 +775,10 @@ fn a_failed_request_leaves_the_rest_of_a_stop() {
         debug-1: a.txt stopped: breakpoint (thread 1)
         in inner at a.txt:2
         [a.txt#2FA7]
-        1cc:one
-        2uc:two
-        3pw:three
-        4hn:four
+        1cc	one
+        2uc	two
+        3pw	three
+        4hn	four
         next: line 2
         frames:
           frame 1: inner at a.txt:2
@@ -789,10 +789,10 @@ fn a_failed_request_leaves_the_rest_of_a_stop() {
         debug-1: a.txt stopped: breakpoint (thread 1)
         in inner at a.txt:2
         [a.txt#2FA7]
-        1cc:one
-        2uc:two
-        3pw:three
-        4hn:four
+        1cc	one
+        2uc	two
+        3pw	three
+        4hn	four
         next: line 2
         frames:
           frame 1: inner at a.txt:2

@@ -337,10 +337,10 @@ fn a_failing_trace_reports_its_findings() {
             debug-1: a.txt stopped: step (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 4: inner at a.txt:2
@@ -390,10 +390,10 @@ fn a_failing_trace_reports_its_findings() {
         debug-1: a.txt stopped: step (thread 7)
         in inner at a.txt:2
         [a.txt#2FA7]
-        1cc:one
-        2uc:two
-        3pw:three
-        4hn:four
+        1cc	one
+        2uc	two
+        3pw	three
+        4hn	four
         next: line 2
         frames:
           frame 4: inner at a.txt:2
@@ -417,10 +417,10 @@ fn failed_requests_do_not_hide_the_rest_of_a_snapshot() {
             debug-1: a.txt stopped: breakpoint (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 1: inner at a.txt:2

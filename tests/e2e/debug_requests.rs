@@ -260,10 +260,10 @@ fn an_adapters_own_restart_needs_permission_as_a_launch() {
             debug-1: a.txt stopped: breakpoint (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 3: inner at a.txt:2
@@ -296,10 +296,10 @@ fn step_granularity_and_target_are_sent() {
             debug-1: a.txt stopped: breakpoint (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 9: inner at a.txt:2
@@ -342,10 +342,10 @@ fn variables_are_paged_and_filtered_by_kind() {
             debug-1: a.txt stopped: breakpoint (thread 1)
             in inner at a.txt:2
             [a.txt#2FA7]
-            1cc:one
-            2uc:two
-            3pw:three
-            4hn:four
+            1cc	one
+            2uc	two
+            3pw	three
+            4hn	four
             next: line 2
             frames:
               frame 1: inner at a.txt:2

@@ -666,10 +666,10 @@ fn the_agent_inspects_a_session_of_the_user() {
         debug-1: this file stopped: breakpoint (thread 1)
         in inner at a.txt:2
         [a.txt#2FA7]
-        1cc:one
-        2uc:two
-        3pw:three
-        4hn:four
+        1cc	one
+        2uc	two
+        3pw	three
+        4hn	four
         next: line 2
         frames:
           frame 1: inner at a.txt:2

@@ -391,7 +391,7 @@ fn requests_in_html_and_rust_comments_are_run() {
                     "tool_calls": [{"name": "read", "arguments": {"path": name}}]}),
                 // The model is shown the text without the request.
                 json!({"expect": {"last_lacks": ["¶"]},
-                    "capture": {"tag": {"after": header, "before": "]"}, "check": {"after": format!("\n{line}"), "before": ":"}},
+                    "capture": {"tag": {"after": header, "before": "]"}, "check": {"after": format!("\n{line}"), "before": "\t"}},
                     "tool_calls": [{"name": "edit", "arguments": {"patch": format!("{header}{{{{tag}}}}]\nPUT {line}{{{{check}}}}:\n+{new}\n")}}]}),
                 json!({"expect": {"last_is_error": false}, "text": "Done."}),
             ],

@@ -49,7 +49,7 @@ fn one_failing_symbol_leaves_the_others_of_a_call() {
         &expect![[r#"
             implementations of `greet`: 1 place (basedpyright)
             [a.py#68C7E7DC]
-            1pk:def greet(): ...
+            1pk	def greet(): ...
             `nowhere`: no file of <sandbox>/the project contains the word `nowhere` (not_found)
             implementations of `shout`: none found (basedpyright)
         "#]],
@@ -82,7 +82,7 @@ fn callers_are_listed_with_their_call_lines() {
             callers of `greet`: 1 function with 1 call (basedpyright)
             note: more methods named `greet` may be related: basedpyright: textDocument/definition: no script for textDocument/definition
             [a.py#68C7E7DC]
-            2ke:def shout(): greet()
+            2ke	def shout(): greet()
         "#]],
     );
     // Plain text has the same content.

@@ -153,9 +153,9 @@ fn linked_declarations_are_renamed_together_or_not_at_all() {
         &expect![[r#"
             references of `greet`: 2 places (basedpyright)
             [a.py#0E3AEEA7]
-            1oc:def greet(): ...
+            1oc	def greet(): ...
             [b.py#0E3AEEA7]
-            1oc:def greet(): ...
+            1oc	def greet(): ...
         "#]],
     );
     // Each declaration is a symbol of its own.
@@ -439,7 +439,7 @@ fn the_worst_of_many_diagnostics_are_in_the_details() {
             a.py:2: error: wrong (basedpyright)
             a.py:1: hint: hint (basedpyright)
             [a.py#72145E52]
-            2dm:greet(1)
+            2dm	greet(1)
         "#]],
     );
     let details = &answer.value["details"];
@@ -637,7 +637,7 @@ fn a_workspace_report_covers_files_not_reached_in_time() {
             1 error, 0 warnings, 0 hints in 2 files; no server has checked 8 more (basedpyright; basedpyright pending)
             f55.py:1: error: x is bad (basedpyright)
             [f55.py#A8343DD9]
-            1hg:x = 1
+            1hg	x = 1
             pending, so not known yet:
               f00.py: basedpyright
               f01.py: basedpyright
@@ -682,7 +682,7 @@ fn unneeded_candidate_files_are_closed() {
         &expect![[r#"
             definition of `greet`: 1 place (basedpyright)
             [b.py#EEA7]
-            1oc:def greet(): ...
+            1oc	def greet(): ...
         "#]],
     );
     assert_eq!(shown(&scripted, "textDocument/didOpen"), ["a.py", "b.py"]);
@@ -762,9 +762,9 @@ fn one_unreadable_file_leaves_the_others() {
             a.py:1: error: x is bad (basedpyright)
                 also at b.py:1
             [a.py#A8343DD9]
-            1hg:x = 1
+            1hg	x = 1
             [b.py#2236652A]
-            1nn:y = 1
+            1nn	y = 1
             none.py: <sandbox>/the project/none.py does not exist (not_found)
             bin.py: <sandbox>/the project/bin.py is not UTF-8 text (first bad byte at 0); convert it to UTF-8 first (not_utf8)
         "#]],
@@ -776,7 +776,7 @@ fn one_unreadable_file_leaves_the_others() {
             1 error, 0 warnings, 0 hints in 1 file (basedpyright)
             a.py:1: error: x is bad (basedpyright)
             [a.py#A8343DD9]
-            1hg:x = 1
+            1hg	x = 1
             none.py: <sandbox>/the project/none.py does not exist (not_found)
         "#]],
     );

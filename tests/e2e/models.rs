@@ -65,7 +65,7 @@ fn a_local_server_reads_and_writes_through_the_tools() {
         let last =
             received[1].body["messages"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
         assert_eq!((last["role"].as_str(), last["tool_call_id"].as_str()), (Some("tool"), Some("c1")));
-        assert!(last["content"].as_str().is_some_and(|text| text.contains(":one")), "{last}");
+        assert!(last["content"].as_str().is_some_and(|text| text.contains("\tone")), "{last}");
         // No file of Pilcrow contains the key: no session, log or journal.
         for (path, bytes) in files(&sandbox.home()) {
             assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in {}", path.display());
@@ -117,7 +117,7 @@ fn a_scripted_model_edits_the_lines_it_read() {
     let lines = [
         json!({"tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
         json!({
-            "capture": {"tag": {"after": "[a.txt#", "before": "]"}, "two": {"after": "\n2", "before": ":two"}},
+            "capture": {"tag": {"after": "[a.txt#", "before": "]"}, "two": {"after": "\n2", "before": "\ttwo"}},
             "tool_calls": [{"name": "edit", "arguments": {"patch": "[a.txt#{{tag}}]\nPUT 2{{two}}:\n+TWO\n"}}],
         }),
         json!({"expect": {"last_is_error": false}, "text": "Done."}),
@@ -215,7 +215,7 @@ fn each_protocol_works_through_a_custom_provider() {
             received[0].headers.iter().find(|(name, _)| name == header).map(|(_, value)| value.as_str());
         assert!(key.is_some_and(|it| it.ends_with(KEY)), "{protocol}: {:?}", received[0].headers);
         assert!(
-            received[1].body.to_string().contains(":one"),
+            received[1].body.to_string().contains("\\tone"),
             "{protocol}: the file's line is in the result"
         );
         assert!(received[0].body.to_string().contains("\"low\""), "{protocol}: the level that is had");

@@ -49,7 +49,7 @@ fn two_paths_to_one_file_are_one_file() {
 fn an_unknown_argument_is_named() {
     let sandbox = Sandbox::with(&[("a", "a\n")]);
     let said = sandbox.tool("read", &json!({"path": "a", "foo": 1})).ok();
-    assert!(said.contains(":a\n") && said.contains("`foo`"), "{said}");
+    assert!(said.contains("\ta\n") && said.contains("`foo`"), "{said}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn an_edit_shows_no_more_than_a_read() {
     let mut batch = Batch::start(&sandbox);
     let shown = batch.call("read", &json!({"path": "wide.txt", "offset": 1, "limit": 1})).ok();
     let (header, row) = (shown.lines().next().unwrap(), shown.lines().nth(1).unwrap());
-    let anchor = row.split_once(':').unwrap().0;
+    let anchor = row.split_once('\t').unwrap().0;
     let said = batch.edit(&format!("{header}\nPUT {anchor}:\n+b\n")).ok();
     assert!(said.len() < 1000, "{}", said.len());
     assert_eq!(sandbox.read("wide.txt"), format!("b\n{long}\n"));

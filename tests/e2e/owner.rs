@@ -58,7 +58,7 @@ fn read_edit_and_undo_in_a_shell_go_through_the_editor() {
     // Once the editor is closed, commands write files themselves.
     editor.shut_down();
     let shown = sandbox.run(&["read", "a.txt"]).expect(0).stdout;
-    assert!(shown.contains(":two"), "{shown}");
+    assert!(shown.contains("\ttwo"), "{shown}");
 }
 
 #[test]

@@ -9,17 +9,17 @@ fn a_truncated_file_names_the_call_that_continues() {
     let text: String = (1..=3000).map(|line| format!("line {line}\n")).collect();
     let sandbox = Sandbox::with(&[("long.txt", &text)]);
     let first = sandbox.tool("read", &json!({"path": "long.txt"})).ok();
-    assert!(first.contains(":line 2000\n") && !first.contains(":line 2001\n"), "not cut at 2000 lines");
+    assert!(first.contains("\tline 2000\n") && !first.contains("\tline 2001\n"), "not cut at 2000 lines");
     assert!(first.contains("offset 2001"), "{}", &first[first.len() - 200..]);
     let rest = sandbox.tool("read", &json!({"path": "long.txt", "offset": 2001})).ok();
-    assert!(rest.contains(":line 3000\n") && !rest.contains(":line 2000\n"));
+    assert!(rest.contains("\tline 3000\n") && !rest.contains("\tline 2000\n"));
     let part = sandbox.tool("read", &json!({"path": "long.txt", "offset": 10, "limit": 2})).ok();
     check_output(
         &part,
         &expect![[r#"
             [long.txt#AEDBE84F]
-            10wf:line 10
-            11ah:line 11
+            10wf	line 10
+            11ah	line 11
             (lines 10 to 11 of 3000)
         "#]],
     );
@@ -36,7 +36,7 @@ fn only_the_overlong_line_is_refused() {
         &first,
         &expect![[r#"
             [wide.txt#544D9578]
-            1xx:before
+            1xx	before
             (lines 1 to 1 of 3)
             (cut at 1 lines; read on with offset 2)
         "#]],
@@ -49,7 +49,7 @@ fn only_the_overlong_line_is_refused() {
             r#"line 2 has 60001 bytes, and 51200 can be shown; use a command, or `write` the whole file; read on with offset 3"#
         ]],
     );
-    assert!(sandbox.tool("read", &json!({"path": "wide.txt", "offset": 3})).ok().contains(":after\n"));
+    assert!(sandbox.tool("read", &json!({"path": "wide.txt", "offset": 3})).ok().contains("\tafter\n"));
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn lines_not_shown_cannot_be_edited() {
             Not applied, nothing was changed.
             long.txt: the edit touches line 2500, which was not shown; check below, then send the edit again
             [long.txt#E84F]
-            2497bx:line 2497
-            2498zc:line 2498
-            2499gs:line 2499
-            2500vn:line 2500
-            2501cv:line 2501
-            2502hm:line 2502
-            2503jt:line 2503
+            2497bx	line 2497
+            2498zc	line 2498
+            2499gs	line 2499
+            2500vn	line 2500
+            2501cv	line 2501
+            2502hm	line 2502
+            2503jt	line 2503
         "#]],
     );
     assert_eq!(sandbox.read("long.txt"), text);

@@ -105,7 +105,7 @@ fn look(asker: &mut Asker) {
     // The call has several symbols, by their name paths.
     asker.holds(
         json!({"action": "definition", "symbols": ["Square.area", "total"], "file": "shapes.py"}),
-        &[":    def area(self) -> int:\n", ":def total(shapes"],
+        &["\t    def area(self) -> int:\n", "\tdef total(shapes"],
     );
     asker.refused(
         json!({"action": "references", "symbol": "area"}),

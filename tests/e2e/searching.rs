@@ -36,8 +36,8 @@ fn only_the_row_shown_by_a_match_is_edited() {
     assert_eq!(texts(&a), ["", "def parse(x):", "    return x"]);
     assert_eq!(texts(&b), ["from a import parse", "parse(1)"]);
     // The match begins its row; the text next to it does not.
-    assert!(said.contains(&format!("\n{}:def parse(x):\n", a.anchor("def parse(x):"))), "{said}");
-    assert!(said.contains(&format!("\n {}:    return x\n", a.anchor("    return x"))), "{said}");
+    assert!(said.contains(&format!("\n{}\tdef parse(x):\n", a.anchor("def parse(x):"))), "{said}");
+    assert!(said.contains(&format!("\n {}\t    return x\n", a.anchor("    return x"))), "{said}");
     let patch = format!("{}{}", a.put("    return x", "    return x + 1"), b.put("parse(1)", "parse(2)"));
     batch.edit(&patch).ok();
     assert_eq!(sandbox.read("a.py"), "import os\n\n\ndef parse(x):\n    return x + 1\n\n\nprint(1)\n");
@@ -48,7 +48,7 @@ fn only_the_row_shown_by_a_match_is_edited() {
     batch.edit(&format!("[{header}]\nPUT 8:\n+print(2)\n")).fails("unseen_lines");
     // A row that is copied with its number into the text is refused.
     let view = section(&batch.call("grep", &json!({"pattern": "^def", "context": 1})).ok(), "a.py");
-    let row = format!(" {}:    return x + 1", view.anchor("    return x + 1"));
+    let row = format!(" {}\t    return x + 1", view.anchor("    return x + 1"));
     let patch = format!("[{}]\nPUT {}:\n+{row}\n", view.header, view.anchor("    return x + 1"));
     batch.edit(&patch).fails("invalid_patch");
 }
@@ -109,10 +109,10 @@ fn unsaved_editor_text_is_searched_and_edited() {
         &said,
         &expect![[r#"
         [a.txt#F2468689]
-        1au:typed
+        1au	typed
         (not saved: this is the editor's text)
         [new.txt#4731482A]
-        1mn:typed too
+        1mn	typed too
         (not saved: this is the editor's text)
         (2 hits in 2 files; 3 files searched)
     "#]],
@@ -198,10 +198,10 @@ fn a_huge_line_is_shown_around_its_match() {
         &said,
         &expect![[r#"
             [min.js#8033]
-             1ay:first
+             1ay	first
             … line 2 has 3,200,019 bytes
                 at byte 1,600,008: …x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;needle(42);x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1…
-            3ro:needle
+            3ro	needle
             (2 hits in 1 file; 1 file searched)
             (long lines are cut; `read` one with `limit` 1 (up to 50 KiB), or match `.{0,200}NAME.{0,200}`)
         "#]],
@@ -250,7 +250,7 @@ fn omitted_matches_are_counted() {
     let details = &answer.value["details"];
     assert_eq!((&details["hits"], &details["files_with_hits"]), (&json!(5200), &json!(101)));
     assert_eq!((&details["truncated"], &details["complete"]), (&json!(true), &json!(true)));
-    let rows = said.lines().filter(|line| line.ends_with(":hit") || line.contains(":hit ")).count();
+    let rows = said.lines().filter(|line| line.ends_with("\thit") || line.contains("\thit ")).count();
     assert_eq!(details["shown"], json!(rows));
     assert!(rows <= 100 && rows > 70, "{rows}");
     let notes: Vec<&str> = said.lines().filter(|line| line.contains("hits")).collect();
@@ -356,7 +356,7 @@ fn an_invalid_search_is_refused_with_a_next_step() {
             r#"`foo(` is not a Rust regex: unclosed group; escape special characters with \, or set `literal`"#
         ]],
     );
-    assert!(sandbox.tool("grep", &json!({"pattern": "foo(", "literal": true})).ok().contains(":foo(\n"));
+    assert!(sandbox.tool("grep", &json!({"pattern": "foo(", "literal": true})).ok().contains("\tfoo(\n"));
     fails("grep", json!({"pattern": ""}), "invalid_arguments");
     fails("grep", json!({"pattern": "a", "limit": 0}), "invalid_arguments");
     fails("grep", json!({"pattern": "a", "glob": "{x"}), "invalid_arguments");
@@ -368,7 +368,7 @@ fn an_invalid_search_is_refused_with_a_next_step() {
     check_output(&said, &expect!["a.txt is a file; read shows it"]);
     fails("ls", json!({"path": "none"}), "not_found");
     let said = sandbox.tool("grep", &json!({"pattern": "\\(\\nbar"})).ok();
-    assert!(said.contains(":foo(\n") && said.contains(":bar\n"), "{said}");
+    assert!(said.contains("\tfoo(\n") && said.contains("\tbar\n"), "{said}");
 }
 
 #[test]
@@ -380,14 +380,14 @@ fn secret_files_are_searched_only_when_named_and_allowed() {
         &said,
         &expect![[r#"
         [a.txt#58336398]
-        1gb:token
+        1gb	token
         (1 hit in 1 file; 1 file searched)
         (not searched: 2 protected files: .env, server.pem; name one as `path` to request permission)
     "#]],
     );
     // The user named it explicitly; denied files stay denied.
     let named = json!({"pattern": "token", "path": ".env"});
-    assert!(sandbox.tool("grep", &named).ok().contains(":token=1"));
+    assert!(sandbox.tool("grep", &named).ok().contains("\ttoken=1"));
     sandbox.tool("grep", &json!({"pattern": "token", "path": "server.pem"})).fails("denied");
 }
 
@@ -410,11 +410,11 @@ fn unusual_names_are_shown_unambiguously() {
         " blank" (its name cannot be written in an edit)
             line 1: hit
         [it's "q".txt#89C4]
-        1kw:hit
+        1kw	hit
         "new\nline" (its name cannot be written in an edit)
             line 1: hit
         [plain name.txt#89C4]
-        1kw:hit
+        1kw	hit
         "\xFF\xFE" (its name cannot be written in an edit)
             line 1: hit
         (5 hits in 5 files; 5 files searched)
@@ -451,7 +451,7 @@ fn an_unreadable_directory_is_reported() {
         &said,
         &expect![[r#"
         [a.txt#2F8A89C4]
-        1kw:hit
+        1kw	hit
         (1 hit in 1 file; 1 file searched)
         (could not be read: <sandbox>/the project/locked: Permission denied (os error 13))
     "#]],

@@ -30,9 +30,9 @@ fn a_stale_edit_is_refused_with_the_current_lines() {
         Not applied, nothing was changed.
         a.txt: the file changed since tag 2543 and the lines cannot be located; write the edit for the lines below
         [a.txt#E06D]
-        1kh:one
-        2ns:TWO by another user
-        3zg:three
+        1kh	one
+        2ns	TWO by another user
+        3zg	three
     "#]],
     );
 
@@ -94,9 +94,9 @@ fn snapshots_carry_over_to_the_next_process() {
         Not applied, nothing was changed.
         a.txt: the file changed since tag A3982543 and the lines cannot be located; write the edit for the lines below
         [a.txt#FDCE]
-        1eb:one
-        2kh:another user
-        3wu:three
+        1eb	one
+        2kh	another user
+        3wu	three
     "#]],
     );
     // The lines of a refusal are valid for the next process too.
@@ -140,12 +140,12 @@ fn a_file_is_not_deleted_unread_or_through_a_link() {
             Not applied, nothing was changed.
             long.txt: the edit deletes 97 of lines 4 to 100 that were not shown; read them first
             [long.txt#E715]
-            1sg:line 1
-            2ar:line 2
-            3uf:line 3
-            98aj:line 98
-            99ng:line 99
-            100yd:line 100
+            1sg	line 1
+            2ar	line 2
+            3uf	line 3
+            98aj	line 98
+            99ng	line 99
+            100yd	line 100
         "#]],
     );
     let shown = batch.view("link.txt");

@@ -31,7 +31,7 @@ fn a_long_file_is_shown_as_an_outline() {
     assert!(!said.contains("call(") && said.len() < 8 * 4600 / 5, "{said}");
     // A part of the file is shown without an outline.
     let part = batch.call("read", &json!({"path": "long.rs", "offset": 1, "limit": 30})).ok();
-    assert!(line_with(&part, "call(0, 19)").ends_with(":    call(0, 19);"), "{part}");
+    assert!(line_with(&part, "call(0, 19)").ends_with("\t    call(0, 19);"), "{part}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn blocks_are_whole_and_syntax_errors_are_reported() {
         &said,
         &expect![[r#"
             [b.rs#276C]
-            2ko:    x(;
+            2ko	    x(;
             note: the file parsed before this edit and does not now; it was applied as written. Look at line 2 (`x(;`): line 2: unexpected `(`
         "#]],
     );
@@ -79,10 +79,10 @@ fn syntax_errors_are_refused_when_configured() {
         Not applied, nothing was changed.
         b.rs: the file parses now and would not after this edit: line 2: unexpected `(`; write the edit so that line 2 fits its surroundings
         [b.rs#FC62]
-        1kw:fn a() {
-        2sk:    x();
-        3tc:}
-        4nv:fn b() {}
+        1kw	fn a() {
+        2sk	    x();
+        3tc	}
+        4nv	fn b() {}
     "#]],
     );
     assert!(sandbox.read("b.rs") == text, "{said}");
@@ -93,7 +93,7 @@ fn syntax_errors_are_refused_when_configured() {
         &said,
         &expect![[r#"
             [b.rs#DC73]
-            2fe:    y();
+            2fe	    y();
             note: as written the file would not have parsed (line 4: unexpected `}`), so the body's last row, which repeats line 3 `}`, was left out; nothing else was changed
         "#]],
     );

@@ -168,7 +168,7 @@ impl View {
         let rows = lines.filter_map(|line| {
             // In an edit's answer, new rows begin with a plus and context rows with a blank.
             let line = line.strip_prefix(['+', ' ']).unwrap_or(line);
-            let (anchor, text) = line.split_once(':')?;
+            let (anchor, text) = line.split_once('\t')?;
             let digits = anchor.find(|c: char| !c.is_ascii_digit()).unwrap_or(anchor.len());
             let row = digits > 0 && anchor[digits..].chars().all(|c| c.is_ascii_lowercase());
             row.then(|| Shown { anchor: anchor.to_owned(), text: text.to_owned() })

@@ -41,7 +41,7 @@
 //! let shown = store.show("src/greet.py", tag, &[1..=3], View::default()).expect("just recorded");
 //! assert_eq!(
 //!     shown,
-//!     "[src/greet.py#8894]\n1ve:def greet(name):\n2yf:    msg = \"Hello, \" + name\n3cv:    print(msg)\n"
+//!     "[src/greet.py#8894]\n1ve\tdef greet(name):\n2yf\t    msg = \"Hello, \" + name\n3cv\t    print(msg)\n"
 //! );
 //!
 //! let (patch, _) = Patch::parse("[src/greet.py#8894]\nPUT 2yf:\n+    msg = f\"Hello, {name}\"\n")?;
@@ -69,7 +69,7 @@
 //! let mut text: Arc<str> = "a\nb\nc\nd\ne\n".into();
 //! let tag = store.record("f", text.clone());
 //! let shown = store.show("f", tag, &[1..=5], View::default()).expect("just recorded");
-//! let old_anchor = shown.lines().nth(4).and_then(|row| row.split(':').next()).expect("line 4");
+//! let old_anchor = shown.lines().nth(4).and_then(|row| row.split('\t').next()).expect("line 4");
 //!
 //! // The first edit adds two lines above.
 //! let (patch, _) = Patch::parse(&format!("[f#{tag}]\nPUT <1:\n+x\n+y\n"))?;
@@ -107,7 +107,7 @@
 //! let section = &refusal.sections[0];
 //! let fresh = section.actual.expect("the file is there");
 //! let line = &section.anchors[0].lines[1];
-//! let row = format!("{}{}:{}", line.line, line.check, line.text);
+//! let row = format!("{}{}\t{}", line.line, line.check, line.text);
 //! assert!(refusal.render().contains(&format!("[f#{fresh}]\n")) && refusal.render().contains(&row));
 //! let (patch, _) = Patch::parse(&format!("[f#{fresh}]\nPUT {}{}:\n+B\n", line.line, line.check))?;
 //! assert_eq!(&*plan(&patch, &mut store, &current, Options::default())?.sections[0].new_text, "a\nB\n");
@@ -223,20 +223,20 @@
 //! let mut session = Session { files, store: SnapshotStore::default(), view };
 //! assert!(edit_description(view).contains("`replace`"));
 //! let shown = session.read("a.py").ok_or("it is there")?;
-//! let line = shown.lines().nth(2).and_then(|row| row.split(':').next()).ok_or("line 2")?;
+//! let line = shown.lines().nth(2).and_then(|row| row.split('\t').next()).ok_or("line 2")?;
 //!
 //! // Without a tag the newest text shown is meant; the check proves the line.
 //! let replace = |rows: &str| {
 //!     format!(r#"{{"path": "a.py", "edits": [{{"op": "replace", "pos": "{line}", "lines": {rows}}}]}}"#)
 //! };
 //! let result = session.edit(&replace(r#"["print(2)"]"#));
-//! assert!(result.contains("]\n2#"), "{result}");
+//! assert!(result.contains("]\n2"), "{result}");
 //! assert_eq!(&*session.files["a.py"], "import os\nprint(2)\n");
 //!
 //! // That line is gone. The refusal shows the lines to name instead.
 //! let result = session.edit(&replace("null"));
-//! assert!(result.starts_with("Not applied, nothing was changed.\na.py: `2#"), "{result}");
-//! assert!(result.ends_with(":print(2)\n"), "{result}");
+//! assert!(result.starts_with("Not applied, nothing was changed.\na.py: `2"), "{result}");
+//! assert!(result.ends_with("\tprint(2)\n"), "{result}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

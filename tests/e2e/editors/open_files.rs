@@ -154,7 +154,7 @@ fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     editor.wait_for_text("a.txt", "typing in the line", &now);
     read(sandbox, "a.txt", "mine line 11");
     let refused = edit(sandbox, &view.put("line 11", "agent")).expect(1);
-    check_output(line_with(&refused.all(), "mine"), &expect!["12ps:mine line 11"]);
+    check_output(line_with(&refused.all(), "mine"), &expect!["12ps	mine line 11"]);
     editor.wait_for_text("a.txt", "it changes no line", &now);
     let (view, _) = read(sandbox, "a.txt", "mine line 11");
     edit(sandbox, &view.put("mine line 11", "agent and mine")).expect(0);
@@ -237,7 +237,7 @@ fn neovim_edits_respect_unsaved_typing() {
     let (stale, _) = read(&sandbox, "e.txt", "typed e");
     neovim.keys(":edit!<CR>");
     neovim.wait_for_text("e.txt", "reloaded", "e\n");
-    read(&sandbox, "e.txt", ":e");
+    read(&sandbox, "e.txt", "\te");
     neovim.keys(":bwipeout!<CR>");
     sandbox.write("e.txt", "another e\n");
     neovim.open_file("e.txt");

@@ -274,7 +274,7 @@ fn late_diagnostics_come_with_the_next_result() {
         &said,
         &expect![[r#"
         [a.py#C952]
-        1nx:x = 3
+        1nx	x = 3
 
         later, of write a.py:
         1 error, 0 warnings now; not known which are new: basedpyright had not checked the text before

@@ -40,9 +40,9 @@ fn changed_files_without_a_running_server_are_counted() {
         &said,
         &expect![[r#"
             [lib/a.py#F316]
-            2jy:    return 2
+            2jy	    return 2
             [app/other.py#C0C1]
-            1xe:others
+            1xe	others
             2 errors, 0 warnings now; not known which are new: basedpyright had not checked the text before
               lib/a.py:1: error: about def greet():
                 return 2 [E1] (basedpyright)

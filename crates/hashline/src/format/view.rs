@@ -14,12 +14,12 @@ use crate::{LineCheck, Lines, Tag};
 /// A way to write a patch; all parse to the same [`Patch`](crate::Patch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
-    /// The canonical dialect: `[PATH#3F2A]`, `PUT 12kq..=14mz:`, rows `12kq:text`.
+    /// The canonical dialect: `[PATH#3F2A]`, `PUT 12kq..=14mz:`, rows `12kq⇥text`.
     #[default]
     Put,
-    /// The arrow dialect: `¶PATH#3f2a`, `12..14:`, rows `12:text`.
+    /// The arrow dialect: `¶PATH#3f2a`, `12..14:`, rows `12⇥text`.
     Arrow,
-    /// The json dialect: `{"op": "replace", "pos": "12#KQ", …}`, rows `12#KQ:text`.
+    /// The json dialect: `{"op": "replace", "pos": "12kq", …}`, rows `12kq⇥text`.
     Json,
 }
 
@@ -66,6 +66,11 @@ impl Serialize for Dialect {
     }
 }
 
+/// The character between a row's name and its text.
+///
+/// Most vocabularies join a tab and the text to one token, and indentation stays plain below it.
+pub(crate) const ROW_SEPARATOR: char = '\t';
+
 /// Form in which lines are shown.
 ///
 /// The settings `hashline.dialect` and `hashline.line_checks` select it.
@@ -88,7 +93,7 @@ impl Default for View {
 }
 
 impl View {
-    /// The canonical dialect with numbers alone: `12:text`.
+    /// The canonical dialect with numbers alone: `12⇥text`.
     pub const PLAIN: Self = Self { dialect: Dialect::Put, checks: false };
 
     /// Creates a view of a dialect, with checks where it has them.
@@ -113,15 +118,25 @@ impl View {
         }
     }
 
-    /// A line as a row without line end: `12kq:text`, `12:text` or `12#KQ:text`.
+    /// A line as a row without line end: `12kq⇥text` or `12⇥text`.
     pub fn row(self, lines: &Lines, line: usize) -> String {
-        let check = self.shows_checks().then(|| lines.check(line));
-        self.numbered(line, check, lines.content(line))
+        self.numbered(None, line, lines.check(line), lines.content(line))
+    }
+
+    /// A line as a row below the row of line `before`.
+    ///
+    /// If that is the line above it, an empty line is an empty row, whose number is plain.
+    pub(crate) fn row_after(self, before: Option<usize>, lines: &Lines, line: usize) -> String {
+        self.numbered(before, line, lines.check(line), lines.content(line))
     }
 
     /// A row from its number, check and text.
-    pub(crate) fn numbered(self, line: usize, check: Option<LineCheck>, text: &str) -> String {
-        format!("{}:{text}", self.anchor(Anchor { line, check: check.filter(|_| self.shows_checks()) }))
+    pub(crate) fn numbered(self, before: Option<usize>, line: usize, check: LineCheck, text: &str) -> String {
+        if text.is_empty() && before.is_some_and(|before| before + 1 == line) {
+            return String::new();
+        }
+        let check = Some(check).filter(|_| self.shows_checks());
+        format!("{}{ROW_SEPARATOR}{text}", Anchor { line, check })
     }
 
     /// The operation that inserts at the head of a file, even an empty one.
@@ -130,22 +145,6 @@ impl View {
             Dialect::Put => "`PUT <1:`",
             Dialect::Arrow => "`1↑`",
             Dialect::Json => "a prepend without `pos`",
-        }
-    }
-
-    /// A check as shown: upper case in the json dialect.
-    pub(crate) fn check(self, check: LineCheck) -> String {
-        let check = check.to_string();
-        if self.dialect == Dialect::Json { check.to_uppercase() } else { check }
-    }
-
-    /// A line's name as a model writes it: `12kq`, or `12#KQ`.
-    pub fn anchor(self, anchor: Anchor) -> String {
-        match (self.dialect, anchor.check) {
-            (Dialect::Json, Some(check)) => {
-                format!("{}#{}", anchor.line, self.check(check))
-            }
-            _ => anchor.to_string(),
         }
     }
 }

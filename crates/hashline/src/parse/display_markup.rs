@@ -4,13 +4,16 @@
 //! legitimately contain such lines (a test of this crate does). So a body row that looks like
 //! markup is refused only if the file itself has no line of that form.
 
+use crate::format::view::ROW_SEPARATOR;
 use crate::lines::Lines;
 use crate::lines::line_edits::HunkPlace;
 use crate::parse::error::excerpt;
 use crate::parse::{arrow, operation};
 use crate::{LineCheck, Tag};
 
-/// A row as a read renders it: `12kq:text`, `12:text` or `12#KQ:text`.
+/// A row as a read renders it: `12kq⇥text` or `12⇥text`.
+///
+/// A colon instead of the tab is accepted, and so is `12#KQ`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numbered {
     pub line: usize,
@@ -22,7 +25,7 @@ pub(crate) struct Numbered {
 pub(crate) fn numbered(row: &str) -> Option<Numbered> {
     let digits = row.len() - row.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let line = row[..digits].parse().ok().filter(|line| *line > 0 && *line < usize::MAX)?;
-    let (word, text) = row[digits..].split_once(':')?;
+    let (word, text) = row[digits..].split_once([ROW_SEPARATOR, ':'])?;
     let check = match word {
         "" => None,
         word => Some(word.strip_prefix('#').unwrap_or(word).parse().ok()?),
@@ -326,11 +329,13 @@ fn numbered_rows(body: &[String], place: HunkPlace, lines: &Lines) -> bool {
     }
     let around = first.saturating_sub(1).max(1)..=(first + 1).min(lines.count());
     let count_here = |number: &dyn Fn(&str) -> Option<usize>| {
-        let Some(rows) = body.iter().map(|row| number(row)).collect::<Option<Vec<usize>>>() else {
+        // A read shows empty lines without their numbers.
+        let rows = body.iter().enumerate().filter(|(_, row)| !row.is_empty());
+        let Some(rows) = rows.map(|(at, row)| Some((at, number(row)?))).collect::<Option<Vec<_>>>() else {
             return false;
         };
-        let in_order = rows.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-        let here = rows.first().is_some_and(|start| start.abs_diff(first) <= 1);
+        let in_order = rows.windows(2).all(|pair| pair[0].1 + (pair[1].0 - pair[0].0) == pair[1].1);
+        let here = rows.first().is_some_and(|(_, start)| start.abs_diff(first) <= 1);
         in_order && here && !around.clone().any(|line| number(lines.content(line)).is_some())
     };
     let (from, to) = match place {
@@ -422,7 +427,8 @@ mod tests {
             (12, "kq", "a: b")
         );
         assert_eq!(numbered("3:").unwrap().text, "");
-        assert_eq!(numbered("12#KQ:a: b"), Some(row));
+        assert_eq!(numbered("12#KQ:a: b").as_ref(), Some(&row));
+        assert_eq!(numbered("12kq\ta: b"), Some(row));
         for row in ["a", "12", "12px x: y", "12pxx: y", ":x", "0:x", "12#:x", "12##kq:x"] {
             assert_eq!(numbered(row), None, "{row}");
         }

@@ -40,6 +40,8 @@ struct OpenOp {
     old: Vec<String>,
     pasted: Vec<display_markup::Numbered>,
     blank: bool,
+    /// Number of empty rows after the pasted ones.
+    pasted_blanks: usize,
 }
 
 /// The operation that a line opens.
@@ -94,6 +96,7 @@ impl Draft {
             old: Vec::new(),
             pasted: Vec::new(),
             blank: false,
+            pasted_blanks: 0,
         });
         Ok(())
     }
@@ -112,7 +115,8 @@ impl Draft {
     /// Handles a blank line.
     pub(crate) fn blank(&mut self) {
         if let Some(op) = &mut self.op {
-            op.blank |= !op.body.is_empty() || !op.old.is_empty() || !op.pasted.is_empty();
+            op.blank |= !op.body.is_empty() || !op.old.is_empty();
+            op.pasted_blanks += usize::from(!op.pasted.is_empty());
         }
     }
 
@@ -178,14 +182,19 @@ impl Draft {
         {
             return Err(ParseError { line: number, kind: Kind::PastedElsewhere { row: row.line, named } });
         }
-        let follows = op.pasted.last().is_none_or(|last| last.line + 1 == row.line);
+        // A read shows an empty line as an empty row.
+        let first_blank = op.pasted.last().map_or(row.line, |last| last.line + 1);
+        let follows = first_blank + op.pasted_blanks == row.line;
         // A row `2: x` without a check may be content. It is surely pasted only if it has the
         // number of the named line.
         let certain = row.check.is_some() || !op.pasted.is_empty() || named == Some(row.line);
         if !follows || !certain || op.blank || !op.body.is_empty() || !op.old.is_empty() {
             return Err(ParseError { line: number, kind: Kind::PastedRows });
         }
-        self.open_body(line)?.pasted.push(row);
+        let op = self.open_body(line)?;
+        op.pasted_blanks = 0;
+        let blank = |line| display_markup::Numbered { line, check: None, text: String::new() };
+        op.pasted.extend((first_blank..row.line).map(blank).chain([row]));
         self.note_once(NoteKind::PastedRows, "numbers and checks of pasted rows were left out of the body");
         Ok(())
     }

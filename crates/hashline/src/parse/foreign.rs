@@ -217,8 +217,7 @@ fn section(Replacement { path, old, new, .. }: &Replacement, shown: &Snapshot, f
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(alike).count();
     let (body, last) = (&new[head..new.len() - tail], first + old.len() - 1 - tail);
     let first = first + head;
-    let anchor =
-        |line: usize| View::default().anchor(Anchor { line, check: Some(shown.lines().check(line)) });
+    let anchor = |line: usize| Anchor { line, check: Some(shown.lines().check(line)) };
     let operation = match (first <= last, body.is_empty()) {
         (true, true) => format!("CUT {}..={}", anchor(first), anchor(last)),
         (true, false) => format!("PUT {}..={}:", anchor(first), anchor(last)),

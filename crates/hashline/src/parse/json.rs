@@ -150,7 +150,7 @@ impl TryFrom<RawFile> for File {
                 }
                 if let Some(anchor) = anchors.iter().find(|anchor| anchor.check.is_none()) {
                     return Err(format!(
-                        "\"{anchor}\" has no check; without `tag` write every line as it was shown, such as \"12#KQ\""
+                        "\"{anchor}\" has no check; without `tag` write every line as it was shown, such as \"12kq\""
                     ));
                 }
             }
@@ -247,10 +247,10 @@ pub(crate) fn is_marked(rows: &[String]) -> bool {
     rows.iter().all(|row| row.starts_with('+'))
 }
 
-/// Parses `12#KQ` in either case; accepts `12` and `12kq` too.
+/// Parses `12kq` or `12` in either case; accepts `12#KQ` too.
 fn anchor(word: &str) -> Result<Anchor, String> {
     let word = word.trim();
-    let shown = || format!("{:?} is not a line; write it as it was shown, such as \"12#KQ\"", excerpt(word));
+    let shown = || format!("{:?} is not a line; write it as it was shown, such as \"12kq\"", excerpt(word));
     let (number, check) = word.split_once('#').unzip();
     let (anchor, rest) = operation::anchor(number.unwrap_or(word)).map_err(|_| shown())?;
     match (rest, anchor.check, check) {
@@ -282,7 +282,7 @@ impl<T> Visitor<'_> for Word<T> {
 
 impl<'de> Deserialize<'de> for Pos {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Word("a line such as \"12#KQ\"", |word| anchor(word).map(Pos)))
+        deserializer.deserialize_any(Word("a line such as \"12kq\"", |word| anchor(word).map(Pos)))
     }
 }
 

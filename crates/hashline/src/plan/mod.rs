@@ -90,13 +90,13 @@ pub fn plan(
         };
         match result {
             Ok(section) => planned.push(section),
-            Err(problem) => refused.push(refuse(section, problem, store, documents, options.view)),
+            Err(problem) => refused.push(refuse(section, problem, store, documents)),
         }
     }
     if refused.is_empty()
         && let Some((section, problem)) = brought_back(&sources, &planned)
     {
-        refused.push(refuse(section, problem, store, documents, options.view));
+        refused.push(refuse(section, problem, store, documents));
     }
     match refused.first() {
         None => {

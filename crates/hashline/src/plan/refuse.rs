@@ -4,7 +4,7 @@ use crate::format::patch::Section;
 use crate::render::LONGEST;
 use crate::render::refusal::{AnchorLines, CurrentLine, Problem};
 use crate::source::documents;
-use crate::{Documents, Lines, SectionRefusal, Snapshot, SnapshotStore, View};
+use crate::{Documents, Lines, SectionRefusal, Snapshot, SnapshotStore};
 
 /// Number of lines shown around an anchor in a refusal, on each side.
 const CONTEXT: usize = 3;
@@ -16,7 +16,6 @@ pub(crate) fn refuse(
     problem: Problem,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    view: View,
 ) -> SectionRefusal {
     let mut refusal = SectionRefusal {
         path: section.path.clone(),
@@ -45,7 +44,7 @@ pub(crate) fn refuse(
         let line = place_of(anchor.line, known.as_deref(), &lines);
         let around = line.saturating_sub(CONTEXT).max(1)..=line.saturating_add(CONTEXT).min(lines.count());
         let lines = take(&lines, around, &mut budget);
-        refusal.anchors.push(AnchorLines { anchor: view.anchor(anchor), lines });
+        refusal.anchors.push(AnchorLines { anchor: anchor.to_string(), lines });
     }
     if section.anchors().is_empty() && refusal.anchors.is_empty() {
         let ends = (1..=lines.count()).filter(|line| *line <= CONTEXT || *line + CONTEXT > lines.count());

@@ -55,7 +55,7 @@ impl<'a> Rows<'a> {
             if self.new.content(line).len() > LONGEST {
                 self.push(&display_markup::elision(line, line));
             } else {
-                self.push(&self.view.row(self.new, line));
+                self.push(&self.view.row_after(self.shown.last().copied(), self.new, line));
                 self.shown.push(line);
             }
         }

@@ -57,8 +57,8 @@ pub(crate) fn rows(out: &mut String, lines: &Lines, ranges: &[RangeInclusive<usi
             continue;
         }
         for line in first..=last {
-            out.push_str(&view.row(lines, line));
-            out.push('\n');
+            let before = (line > first || first == next).then(|| line - 1).filter(|before| *before > 0);
+            push_line(out, view.row_after(before, lines, line));
         }
         next = last + 1;
     }

@@ -125,7 +125,7 @@ fn json_section(section: &Section) -> Result<Value, Unsayable> {
 }
 
 fn json_edit(op: &Op) -> Option<Value> {
-    let pos = |anchor: &Anchor| View::of(Dialect::Json).anchor(*anchor);
+    let pos = Anchor::to_string;
     let replace = |span: &Span, lines: Value| match span {
         Span::Lines { first, last } if first == last => {
             Some(json!({ "op": "replace", "pos": pos(first), "lines": lines }))

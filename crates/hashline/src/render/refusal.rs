@@ -168,8 +168,10 @@ impl Refusal {
                 section.anchors.iter().flat_map(|anchor| &anchor.lines).collect();
             lines.sort_by_key(|line| line.line);
             lines.dedup_by_key(|line| line.line);
+            let mut before = None;
             for line in lines {
-                render::push_line(&mut out, self.view.numbered(line.line, Some(line.check), &line.text));
+                render::push_line(&mut out, self.view.numbered(before, line.line, line.check, &line.text));
+                before = Some(line.line);
             }
         }
         out

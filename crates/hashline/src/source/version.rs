@@ -67,7 +67,7 @@ pub(crate) fn resolve(
             {
                 let message = format!(
                     "`{}` means different lines in two versions (tags {} and {}); name each line by number and check",
-                    view.anchor(*anchor),
+                    anchor,
                     snapshot.tag(),
                     text.tag()
                 );
@@ -83,7 +83,7 @@ pub(crate) fn resolve(
     }
     // Numbers without checks prove nothing about another version.
     let all_checked = anchors.iter().all(|anchor| anchor.check.is_some());
-    let mismatch = || (Reason::CheckMismatch, mismatch(snapshot, &anchors, view));
+    let mismatch = || (Reason::CheckMismatch, mismatch(snapshot, &anchors));
     if !all_checked {
         return Err(mismatch());
     }
@@ -236,7 +236,7 @@ fn differing<'a>(
     anchors.iter().find(|anchor| remap.fate((anchor.line, anchor.line), anchor.line) != Fate::At(anchor.line))
 }
 
-fn mismatch(snapshot: &Snapshot, anchors: &[Anchor], view: View) -> String {
+fn mismatch(snapshot: &Snapshot, anchors: &[Anchor]) -> String {
     let lines = snapshot.lines();
     let mut messages = Vec::new();
     for anchor in anchors {
@@ -246,14 +246,14 @@ fn mismatch(snapshot: &Snapshot, anchors: &[Anchor], view: View) -> String {
         }
         let Some(check) = anchor.check.filter(|check| *check != lines.check(anchor.line)) else { continue };
         let hint = match with_check(lines, anchor) {
-            Some(line) => format!(" (`{}` is at line {line})", view.check(check)),
+            Some(line) => format!(" (`{}` is at line {line})", check),
             None => String::new(),
         };
         messages.push(format!(
             "`{}` is not a line of this text, whose line {} is `{}`{hint}",
-            view.anchor(*anchor),
+            anchor,
             anchor.line,
-            view.anchor(Anchor { check: Some(lines.check(anchor.line)), ..*anchor }),
+            Anchor { check: Some(lines.check(anchor.line)), ..*anchor },
         ));
     }
     messages.truncate(4);

@@ -12,9 +12,9 @@ fn an_unpasted_register_is_refused() {
         Not applied, nothing was changed.
         f: the patch does not paste the lines cut into @keep; add `PUT … @keep`, or omit the name to delete
         [f#D988]
-        1cu:a
-        2vn:b
-        3dn:c
+        1cu	a
+        2vn	b
+        3dn	c
     "#]]
     .assert_eq(&refusal.render());
     let mut session = Session::new(&[("f", "a\nb\n"), ("g", "x\n")]);
@@ -51,11 +51,11 @@ fn placeholder_rows_are_refused() {
         Not applied, nothing was changed.
         f: the body row `# ... rest of the code unchanged ...` is a placeholder for omitted text; write all rows out, or replace fewer lines
         [f#5CDB]
-        1cz:def f():
-        2fj:    a = 1
-        3pd:    b = 2
-        4jn:    c = 3
-        5vx:    return a
+        1cz	def f():
+        2fj	    a = 1
+        3pd	    b = 2
+        4jn	    c = 3
+        5vx	    return a
     "#]].assert_eq(&refusal.render());
     // The number of other rows does not matter.
     let longer = format!("[f#{tag}]\n{range}\n{body}+    b = 2\n+    return a\n");

@@ -130,11 +130,11 @@ fn a_partly_seen_block_is_refused_and_shown() {
         Not applied, nothing was changed.
         a.py: the edit touches lines 2 to 5, which were not shown; check below, then send the edit again
         [a.py#AE3F]
-        1fh:def f(x):
-        2eb:    y = 1
-        3cy:    if y:
-        4qh:        return y
-        5mk:    return 0
+        1fh	def f(x):
+        2eb	    y = 1
+        3cy	    if y:
+        4qh	        return y
+        5mk	    return 0
     "#]]
     .assert_eq(&refusal.render());
     session.store.see("a.py", tag, 3..=3);

@@ -116,6 +116,10 @@ fn line_number_prefixes_are_not_written() {
     session.refused_for(&format!("[f#{tag}]\nPUT 3:\n+{anchor}:new text\n"), Reason::InvalidPatch);
     session.refused_for(&format!("[f#{tag}]\nPUT 3..=4:\n+3:new\n+4:text\n"), Reason::InvalidPatch);
     session.refused_for(&format!("[f#{tag}]\nPUT >3:\n+4: new\n"), Reason::InvalidPatch);
+    session.refused_for(&format!("[f#{tag}]\nPUT 3:\n+{anchor}\tnew text\n"), Reason::InvalidPatch);
+    session.refused_for(&format!("[f#{tag}]\nPUT 3..=4:\n+3\tnew\n+4\ttext\n"), Reason::InvalidPatch);
+    // A read shows an empty line without its number.
+    session.refused_for(&format!("[f#{tag}]\nPUT 3..=5:\n+3\tnew\n+\n+5\ttext\n"), Reason::InvalidPatch);
     for [one, two] in
         [["3|new", "4|text"], ["3 | new", "4 | text"], ["   3\tnew", "   4\ttext"], ["3→new", "4→text"]]
     {
@@ -130,6 +134,7 @@ fn numbers_that_belong_to_the_file_are_written() {
     check("a\nb\nc\n", "PUT 3:\n+2:keep\n", "a\nb\n2:keep\n");
     check("a\n", "PUT >1:\n+2:keep\n", "a\n2:keep\n");
     check("a\n1|x\n2|y\n", "PUT 2..=3:\n+2|x\n+3|y\n", "a\n2|x\n3|y\n");
+    check("id\tname\n1\tx\n2\ty\n", "PUT 2..=3:\n+2\tx\n+3\ty\n", "id\tname\n2\tx\n3\ty\n");
     check("d = {\n}\n", "PUT >1:\n+    2: 3,\n", "d = {\n    2: 3,\n}\n");
 }
 

@@ -193,24 +193,24 @@ fn repeated_refusals_are_counted() {
         Not applied, nothing was changed.
         f: no text with tag 0000 was shown; use the lines and the tag below
         [f#9585]
-        1us:a
+        1us	a
 
         Not applied, nothing was changed.
         f: no text with tag 0000 was shown; use the lines and the tag below
         [f#9585]
-        1us:a
+        1us	a
 
         Not applied, nothing was changed.
         This patch was refused 3 times; sending it again will not help. Rewrite it as shown below.
         f: no text with tag 0000 was shown; use the lines and the tag below
         [f#9585]
-        1us:a
+        1us	a
 
         Not applied, nothing was changed.
         This patch was refused 4 times; sending it again will not help. Rewrite it as shown below.
         f: no text with tag 0000 was shown; use the lines and the tag below
         [f#9585]
-        1us:a
+        1us	a
     "#]]
     .assert_eq(&shown.join("\n"));
     assert_eq!(session.refused("[f#0001]\nCUT 1\n").times, 1);

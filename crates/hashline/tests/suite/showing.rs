@@ -10,10 +10,10 @@ fn lines_are_rendered_with_and_without_checks() {
     let tag = store.record("f", "a\r\n\u{e9}\n\nend");
     let snapshot = store.get("f", tag).unwrap();
     let plain = render("f", &snapshot, &[1..=9], View::PLAIN);
-    assert_eq!(plain, format!("[f#{tag}]\n1:a\n2:\u{e9}\n3:\n4:end\n"));
+    assert_eq!(plain, format!("[f#{tag}]\n1\ta\n2\t\u{e9}\n\n4\tend\n"));
     let checked = render("f", &snapshot, &[1..=9], View::default());
     let check = snapshot.lines().check(2);
-    assert!(checked.contains(&format!("\n2{check}:\u{e9}\n")));
+    assert!(checked.contains(&format!("\n2{check}\t\u{e9}\n")));
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn omitted_lines_have_no_marker() {
     let mut store = SnapshotStore::default();
     let tag = store.record("f", numbered(20));
     let shown = store.show("f", tag, &[9..=10, 3..=4, 4..=5], View::PLAIN).unwrap();
-    let expected = format!("[f#{tag}]\n3:line 3\n4:line 4\n5:line 5\n9:line 9\n10:line 10\n");
+    let expected = format!("[f#{tag}]\n3\tline 3\n4\tline 4\n5\tline 5\n9\tline 9\n10\tline 10\n");
     assert_eq!(shown, expected);
     assert!(!store.has_seen_all("f", tag));
     store.see("f", tag, 1..=20);
@@ -35,7 +35,7 @@ fn an_edit_shows_its_lines_with_new_numbers() {
     let tag = session.read("f");
     let (_, outcome) =
         session.edited(&format!("[f#{tag}]\nPUT <1:\n+zero\nPUT 9..=10:\n+nine\nCUT 15\nPUT >20:\n+end\n"));
-    let expected = ["1:zero", "10:nine", "… 1 line removed before 15", "20:end"];
+    let expected = ["1\tzero", "10\tnine", "… 1 line removed before 15", "20\tend"];
     assert_eq!(outcome.text, format!("[f#{}]\n{}\n", outcome.tag.unwrap(), expected.join("\n")));
 }
 
@@ -58,7 +58,7 @@ fn a_diff_shows_whole_lines_for_edits_within_them() {
     let lines = |text: &str| hashline::Lines::new(text.into());
     let edits = [text::TextEdit::replace(0..1, "A"), text::TextEdit::replace(2..3, "C")];
     let diff = compact_diff(&lines("abc\nd\n"), &lines("AbC\nd\n"), &edits, View::PLAIN);
-    assert_eq!(diff, "1:AbC\n");
+    assert_eq!(diff, "1\tAbC\n");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_refusal_serializes_and_renders() {
         })
     );
     let words = format!(
-        "Not applied, nothing was changed.\nf: {}\n[f#{actual}]\n{one}:a\n{two}:c\n",
+        "Not applied, nothing was changed.\nf: {}\n[f#{actual}]\n{one}\ta\n{two}\tc\n",
         section.message
     );
     assert_eq!(refusal.render(), words);
@@ -147,7 +147,7 @@ fn the_outcome_of_an_edit_is_bounded() {
     assert!(outcome.text.len() < 500, "{:.500}", outcome.text);
     expect_test::expect![[r#"
         [f#C739]
-        1aj:b
+        1aj	b
     "#]]
     .assert_eq(&outcome.text);
     let cut = format!("[f#{}]\nCUT {}\n", outcome.tag.unwrap(), session.anchor("f", 2));

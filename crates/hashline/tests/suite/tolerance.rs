@@ -180,6 +180,7 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("some rows without plus", "[a#3F2A]\nPUT 2:\n+x\n  y\n"),
     ("context rows of a diff", "[a#3F2A]\nPUT 2..=3:\n a\n-b\n+c\n"),
     ("pasted rows with a gap", "[a#3F2A]\nPUT 2:\n2kq:x\n7mz:y\n"),
+    ("pasted rows with too few empty rows", "[a#3F2A]\nPUT 2:\n2kq\tx\n\n5mz\ty\n"),
     ("pasted rows of other lines than those replaced", "[a#3F2A]\nPUT 2..=3:\n3kq:x\n4mz:y\n"),
     ("pasted rows among body rows", "[a#3F2A]\nPUT 2:\n2kq:x\n+y\n"),
     ("pasted row without check that is not the line named", "[a#3F2A]\nPUT 9:\n2: x\n"),
@@ -265,3 +266,9 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("json: no tag and no position", "{\"path\": \"a\", \"edits\": [{\"op\": \"append\", \"lines\": [\"x\"]}]}\n"),
     ("json: one file under two tags", "[{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}, {\"path\": \"a\", \"tag\": \"3F2B\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}]\n"),
 ];
+
+#[test]
+fn an_empty_row_among_pasted_rows_is_a_line() {
+    let (patch, _) = hashline::Patch::parse("[a#3F2A]\nPUT 2..=4:\n2kq\tx\n\n4mz\ty\n\nCUT 7\n").unwrap();
+    assert_eq!(patch.to_string(), "[a#3F2A]\nPUT 2..=4:\n+x\n+\n+y\nCUT 7\n");
+}

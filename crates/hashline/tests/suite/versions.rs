@@ -31,7 +31,7 @@ fn a_stale_edit_is_refused_with_current_lines() {
     assert_eq!(section.anchors[0].anchor, anchor);
     assert!(section.anchors[0].lines.iter().any(|line| line.line == 70 && line.text == "line 20"));
     let (tag, anchor) = (section.actual.unwrap(), session.anchor("f", 70));
-    assert!(refusal.render().contains(&format!("\n{anchor}:line 20\n")), "{}", refusal.render());
+    assert!(refusal.render().contains(&format!("\n{anchor}\tline 20\n")), "{}", refusal.render());
     session.edited(&format!("[f#{tag}]\nPUT {anchor}:\n+x\n"));
 }
 
@@ -65,7 +65,7 @@ fn numbers_from_before_own_edits_are_mapped() {
     assert_eq!(strategy, Strategy::Chain);
     expect![[r#"
         [f#5B6E]
-        11zx:z
+        11zx	z
         note: the numbers belong to tag 921A, from before an edit; they were mapped to the lines they meant: lines 10..=20 were found at 11..=21
     "#]].assert_eq(&outcome.text);
     let (_, outcome) = session.edited(&format!("[f#{}]\nCUT {thirty}\n", outcome.tag.unwrap()));
@@ -143,8 +143,8 @@ fn editor_changes_map_an_old_tag_to_the_current_text() {
     assert_eq!(strategy, Strategy::Chain);
     expect![[r#"
         [f#B425]
-        11pf:z
-        21nw:end
+        11pf	z
+        21nw	end
         note: the file changed since it was read; the edit was applied where its lines are now: lines 10..=11 were found at 11..=12, line 20 was found at 21
     "#]].assert_eq(&outcome.text);
     let expected = format!("typ!ed\n{}end\n", numbered(20).replace("line 10\nline 11\n", "z\n"));
@@ -526,7 +526,7 @@ fn the_formatters_result_is_recorded() {
     expect![[r#"
         [f#4879]
         the file changed again while it was written; its current lines are below
-        2ck:x = 1
+        2ck	x = 1
     "#]]
     .assert_eq(&outcome.text);
     let anchor = session.anchor("f", 2);

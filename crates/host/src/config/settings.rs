@@ -243,7 +243,7 @@ pub struct Hashline {
     /// Dialect of edits that the model is shown and taught. Pilcrow reads all dialects.
     #[schemars(extend("default" = "put"))]
     pub dialect: OneOf<Dialect>,
-    /// Whether shown lines carry their checks (`12mz:`) or only their numbers (`12:`).
+    /// Whether shown lines carry their checks (`12mz`) or only their numbers (`12`).
     /// The arrow dialect shows none, the json dialect always does.
     #[schemars(extend("default" = true))]
     pub line_checks: Boolean,

@@ -63,16 +63,12 @@ pub(crate) fn render_header_row(context: &ToolContext, path: &str, tag: Tag) -> 
 
 /// Adapts a tool's description to the view in force.
 ///
-/// The description uses `12kq:text` and `[path#TAG]`.
+/// The description uses `12kq` and `[path#TAG]`.
 pub(crate) fn render_description(context: &ToolContext, text: &str) -> String {
     let view = context.settings().view;
-    let check = if view.shows_checks() { "kq" } else { "" };
-    let (header, row) = match view.dialect {
-        Dialect::Put => ("[path#TAG]", format!("12{check}:text")),
-        Dialect::Arrow => ("¶path#tag", "12:text".to_owned()),
-        Dialect::Json => ("[path#TAG]", "12#KQ:text".to_owned()),
-    };
-    text.trim().replace("`12kq:text`", &format!("`{row}`")).replace("`[path#TAG]`", &format!("`{header}`"))
+    let row = if view.shows_checks() { "12kq" } else { "12" };
+    let header = if view.dialect == Dialect::Arrow { "¶path#tag" } else { "[path#TAG]" };
+    text.trim().replace("12kq", row).replace("[path#TAG]", header)
 }
 
 /// A document in the snapshot store, with a tag, whose lines can be shown.

@@ -80,7 +80,7 @@ fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
                 "type": "object",
                 "properties": {
                     "op": { "type": "string", "enum": ["replace", "prepend", "append"], "description": "the operation" },
-                    "pos": text("a line as shown, such as 12#KQ"),
+                    "pos": text("a line as shown, such as 12kq"),
                     "end": text("replace: the last line, included"),
                     // Without a type: a text stays a text, and null, which deletes, is not left out.
                     "lines": { "items": { "type": "string" }, "description": "array of rows; null deletes" },
