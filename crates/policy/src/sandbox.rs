@@ -56,9 +56,9 @@ pub struct SandboxProfile {
     pub read_only: Vec<AbsPath>,
     /// Paths inside writable directories that stay as they are, also missing ones.
     pub protected: Vec<AbsPath>,
-    /// A directory in which files that programs run, and repositories, stay as they are too if they exist.
+    /// The directory in which such files of subdirectories are reverted.
     ///
-    /// The sandbox does not deny these changes.
+    /// The sandbox does not deny these changes, and missing files are not protected.
     pub nested: Option<AbsPath>,
     /// Directories and files that cannot be read.
     pub hidden: Vec<AbsPath>,
