@@ -410,6 +410,11 @@ pub(super) fn written(command: &Command) -> Option<Word> {
     }
 }
 
+/// Maximum length of a text that `printf` repeats, in bytes.
+///
+/// A longer one is partly unknown.
+const MAX_PRINTED: usize = 64 << 10;
+
 /// The text that `printf` prints.
 ///
 /// It uses the format again until it has taken all arguments.
@@ -424,6 +429,11 @@ fn printed(words: &[Word]) -> String {
         while let Some((plain, directive)) = rest.split_once('%') {
             text.push_str(plain);
             let letter = directive.trim_start_matches(|c: char| "-+ #.*".contains(c) || c.is_ascii_digit());
+            // A width or precision that is an argument.
+            let flags = &directive[..directive.len() - letter.len()];
+            for _ in flags.matches('*') {
+                args.next();
+            }
             match letter.chars().next() {
                 Some('%') => text.push('%'),
                 Some('b') => text.extend(args.next().map(|arg| word::unescaped(&arg.text))),
@@ -432,6 +442,10 @@ fn printed(words: &[Word]) -> String {
             rest = letter.get(1..).unwrap_or_default();
         }
         text.push_str(rest);
+        if text.len() > MAX_PRINTED {
+            text.push(UNKNOWN);
+            return text;
+        }
         if args.len() == 0 || args.len() == before {
             return text;
         }

@@ -109,6 +109,8 @@ fn code_of_other_languages_is_analysed() {
 fn dangers_that_a_word_search_misses_are_found() {
     for line in [
         "find / -delete",
+        "printf '%*s' 0 'rm -rf /' | sh",
+        r"printf '%s\n' ls 'rm -rf /' | sh",
         "setsid -f rm -rf /",
         "strace -c rm -rf /",
         "[ a ] > /dev/sda",
@@ -428,6 +430,7 @@ fn doubled_variables_stay_bounded_and_in_doubt() {
     judge(&format!("a={}; echo {}", "x".repeat(30_000), "$a".repeat(10_000)), &surroundings());
     judge(&format!("echo {}", "{a,b}".repeat(2_000)), &surroundings());
     judge(&format!("a=1; a=2; b=1; b=2; c=1; c=2; {}", "foo $a $b $c d e f;".repeat(3_000)), &surroundings());
+    judge(&format!("printf '%s{}' {} | sh", "x".repeat(30_000), "a ".repeat(15_000)), &surroundings());
     // Without bounds these need minutes or gigabytes.
     assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
 }
