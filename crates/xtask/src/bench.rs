@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// For context: only this task; print its conversation
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
+    /// For context: also run pi and oh-my-pi, installed there with npm.
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
     /// For verdicts: time that a rename waits for its verdict
     #[arg(long, value_name = "TIME", default_value = "10s")]
     wait: String,
@@ -94,7 +97,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(found == 0, "{found} false verdicts; the table and the lines above name them");
     }
     if area == Some(CONTEXT) {
-        context::run(&pilcrow(args, &mut steps)?, args.task.as_deref(), args.task.is_some())?;
+        context::run(
+            &pilcrow(args, &mut steps)?,
+            args.peers.as_deref(),
+            args.task.as_deref(),
+            args.task.is_some(),
+        )?;
     }
     if area.is_none_or(|area| area == "all" || EXECUTABLE.contains(&area) || SLOW.contains(&area)) {
         output.push_str(&executable(args, &mut steps)?);

@@ -2,11 +2,12 @@
 //!
 //! A local server answers as the model: it calls the tools that `tasks.toml` lists, with the rows and tags that
 //! the agent has shown. The agent's tools really run, on a copy of a public package. The server counts what it
-//! receives, so the figures hold everything that the agent sends.
+//! receives, so the figures hold everything that the agent sends. Other agents run beside Pilcrow if `--peers`
+//! names where they are installed.
 
+mod agents;
 mod server;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,11 +17,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use tiktoken_rs::CoreBPE;
 
+use self::agents::Agent;
 use self::server::Server;
+use crate::exec;
 use crate::setup::tools_dir::ToolsDir;
 use crate::setup::{self, For, items};
 use crate::steps::Steps;
-use crate::{env, exec};
 
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
 
@@ -42,6 +44,8 @@ struct Task {
     #[serde(default)]
     check: String,
     pilcrow: Vec<Vec<Call>>,
+    pi: Vec<Vec<Call>>,
+    omp: Vec<Vec<Call>>,
 }
 
 /// A tool and its arguments.
@@ -119,29 +123,38 @@ fn text_of(content: &Value) -> String {
 
 /// Runs all tasks, or the one with this name, and prints their costs.
 ///
-/// With `show`, prints what the model receives and sends.
-pub(super) fn run(pilcrow: &Path, only: Option<&str>, show: bool) -> Result<()> {
+/// `peers` is the directory of other agents. With `show`, prints what the model receives and sends.
+pub(super) fn run(pilcrow: &Path, peers: Option<&Path>, only: Option<&str>, show: bool) -> Result<()> {
     let tools = ToolsDir::from_env()?;
     setup::ensure(&tools, For::Test, &mut Steps::new())?;
     let Tasks { source, tasks } = toml::from_str(include_str!("tasks.toml")).context("tasks.toml")?;
     let vocabulary = tiktoken_rs::o200k_base()?;
-    let mut total = Cost::default();
-    let mut rows = Vec::new();
-    for task in tasks.iter().filter(|task| only.is_none_or(|only| task.name == only)) {
-        let requests = play(task, &source, pilcrow, &tools).with_context(|| format!("task {}", task.name))?;
-        if show {
-            print_last(&requests);
+    for agent in Agent::all(pilcrow, peers)? {
+        let mut total = Cost::default();
+        let mut rows = Vec::new();
+        for task in tasks.iter().filter(|task| only.is_none_or(|only| task.name == only)) {
+            let requests = play(task, &source, &agent, &tools)
+                .with_context(|| format!("task {} with {}", task.name, agent.name()))?;
+            if show {
+                print_last(&requests);
+            }
+            let cost = Cost::of(&requests, &vocabulary);
+            total.add(&cost);
+            rows.push((task.name.as_str(), cost));
         }
-        let cost = Cost::of(&requests, &vocabulary);
-        total.add(&cost);
-        rows.push((task.name.as_str(), cost));
+        println!(
+            "{:<28}{:>6}{:>8}{:>8}{:>9}{:>7}{:>9}",
+            format!("{} (o200k)", agent.name()),
+            "turns",
+            "first",
+            "calls",
+            "results",
+            "both",
+            "input"
+        );
+        rows.iter().for_each(|(name, cost)| cost.print(name));
+        total.print("total");
     }
-    println!(
-        "{:<28}{:>6}{:>8}{:>8}{:>9}{:>7}{:>9}",
-        "tokens (o200k)", "turns", "first", "calls", "results", "both", "input"
-    );
-    rows.iter().for_each(|(name, cost)| cost.print(name));
-    total.print("total");
     Ok(())
 }
 
@@ -164,7 +177,7 @@ fn print_last(requests: &[Value]) {
 }
 
 /// Runs a task; returns the requests that the model received.
-fn play(task: &Task, source: &str, pilcrow: &Path, tools: &ToolsDir) -> Result<Vec<Value>> {
+fn play(task: &Task, source: &str, agent: &Agent, tools: &ToolsDir) -> Result<Vec<Value>> {
     let directory =
         tempfile::Builder::new().prefix("pilcrow-context-").tempdir().context("cannot make a directory")?;
     let project = unpack(source, directory.path(), tools)?;
@@ -174,19 +187,10 @@ fn play(task: &Task, source: &str, pilcrow: &Path, tools: &ToolsDir) -> Result<V
         exec::capture_ok(&mut shell, DEADLINE)
     };
     shell(&task.setup)?;
-    let server = Server::start(&task.pilcrow)?;
-    let home = directory.path().join("home");
-    let config = home.join("config");
-    fs::create_dir_all(&config).context("cannot make the configuration's directory")?;
-    let models = format!("[providers.bench]\nbase_url = \"{}\"\ndefault = \"model\"\n", server.url());
-    fs::write(config.join("models.toml"), models).context("cannot write models.toml")?;
-    let mut command = Command::new(pilcrow);
-    env::apply(&mut command, tools);
-    command
-        .env("PILCROW_HOME", &home)
-        .env("PYTHONPATH", project.join("src"))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    command.args(["run", &task.prompt, "--yes", "--model", "bench/model", "-C"]).arg(&project);
+    let server = Server::start(agent.turns(task))?;
+    let mut command =
+        agent.command(&task.prompt, &server.url(), &project, &directory.path().join("home"), tools)?;
+    command.env("PYTHONPATH", project.join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
     let output = exec::capture(&mut command, DEADLINE)?;
     let played = server.finish()?;
     ensure!(

@@ -33,13 +33,21 @@ impl Server {
         let (ended, requests) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let (is_ended, kept) = (ended.clone(), requests.clone());
         let thread = thread::spawn(move || {
+            // A client may open a connection and send nothing, so each has a thread.
+            let failed = Arc::new(Mutex::new(None));
+            let turns = Arc::new(turns);
             for stream in listener.incoming() {
                 if is_ended.load(Ordering::SeqCst) {
                     break;
                 }
-                serve(stream?, &turns, &kept)?;
+                let (stream, turns, kept, failed) = (stream?, turns.clone(), kept.clone(), failed.clone());
+                thread::spawn(move || {
+                    if let Err(error) = serve(stream, &turns, &kept) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
+                });
             }
-            Ok(())
+            failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
         });
         Ok(Self { address, ended, requests, thread })
     }
@@ -76,6 +84,9 @@ fn serve(mut stream: TcpStream, turns: &[Vec<(String, Value)>], kept: &Mutex<Vec
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
+    if first.is_empty() {
+        return Ok(());
+    }
     if !first.starts_with("POST") {
         let body = json!({ "data": [{ "id": "model" }] }).to_string();
         return respond(&mut stream, "application/json", &body);
