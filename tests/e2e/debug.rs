@@ -88,7 +88,7 @@ fn each_execution_action_returns_one_snapshot() {
     let first = batch.call("debug", &launch());
     let said = first.ok();
     for part in
-        ["stopped: breakpoint", "in inner at a.txt:2", ":two", "next: line 2", "n = 3", "1 frame more"]
+        ["stopped: breakpoint", "in inner at a.txt:2", "\ttwo", "next: line 2", "n = 3", "1 frame more"]
     {
         assert!(said.contains(part), "{part} is missing in: {said}");
     }

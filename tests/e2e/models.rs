@@ -302,8 +302,8 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
         &constant,
         &expect![[r#"
             instructions      712 bytes    161 tokens (o200k), about   178 by bytes
-            read              661 bytes    161 tokens (o200k), about   166 by bytes
-            edit             1681 bytes    472 tokens (o200k), about   421 by bytes
+            read              691 bytes    169 tokens (o200k), about   173 by bytes
+            edit             1534 bytes    441 tokens (o200k), about   384 by bytes
             write             434 bytes     96 tokens (o200k), about   109 by bytes
             bash              882 bytes    204 tokens (o200k), about   221 by bytes
             grep             1210 bytes    282 tokens (o200k), about   303 by bytes
