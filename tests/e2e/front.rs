@@ -46,7 +46,7 @@ fn the_lifecycle_follows_the_specification() {
     let answer = editor.request("initialize", parameters(&sandbox));
     let capabilities = &answer["result"]["capabilities"];
     assert_eq!(capabilities["textDocumentSync"]["change"], 2);
-    assert_eq!(capabilities["experimental"]["pilcrow"]["protocol"], 1);
+    assert_eq!(capabilities["experimental"]["pilcrow"]["protocol"], 2);
     assert_eq!(editor.request("initialize", parameters(&sandbox))["error"]["code"], -32600);
     editor.notify("initialized", json!({}));
     editor.notify("$/something", json!({}));

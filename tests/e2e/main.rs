@@ -31,6 +31,7 @@ mod front;
 mod in_editor;
 mod installing;
 mod languages;
+mod live_sessions;
 mod lsp_actions;
 mod lsp_fixes;
 mod lsp_tool;

@@ -18,9 +18,10 @@ pub use llm::{Content, Cost, Message, StreamEvent, ToolDefinition, Usage};
 pub use process::deadlines;
 
 pub use events::{Envelope, Event, EventSink, SessionState, TerminationReason, ToolError};
+pub use redact::redacted;
 pub use run::hooks::{self, Hooks};
 pub use run::limits::Limits;
-pub use run::queues::{Drain, Queue, Steering};
+pub use run::queues::{Drain, Queue, Queued, QueuedText, Steering};
 pub use run::reload::{Reload, ReloadSource};
 pub use run::retry::Retries;
 pub use run::{NO_ANSWER, RunOutcome};

@@ -13,7 +13,7 @@ use serde_json::Value;
 ///
 /// Replaces secrets in strings and in member names. A member name that is a field of ours is not a secret
 /// and stays.
-pub(crate) fn redacted<T: Serialize + DeserializeOwned>(redactor: &Redactor, value: &T) -> Option<T> {
+pub fn redacted<T: Serialize + DeserializeOwned>(redactor: &Redactor, value: &T) -> Option<T> {
     let mut tree = serde_json::to_value(value).ok()?;
     let mut only_values = Value::Null;
     if has_name(redactor, &tree) {

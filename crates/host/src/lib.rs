@@ -18,6 +18,7 @@ mod request;
 mod result_places;
 pub mod review;
 mod scope;
+pub mod service;
 pub mod session;
 
 use std::path::Path;

@@ -160,7 +160,7 @@ impl RequestScope {
         let edit_wait = wait_ms.map(Duration::from_millis);
         let request =
             SessionRequest { resume, model, agent, directory, edit_wait, ..SessionRequest::new(input, sink) };
-        let mut session = match reply(self.open_session(request, stop).await)? {
+        let session = match reply(self.open_session(request, stop).await)? {
             Reply::Done(session) => session,
             Reply::InvalidRequest(reason) => return Ok(Reply::InvalidRequest(reason)),
         };

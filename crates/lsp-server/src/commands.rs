@@ -108,7 +108,13 @@ pub fn execute(
     let first = command.arguments.into_iter().next();
     tracing::debug!(command = command.command, "command");
     let work = match command.command.as_str() {
-        "pilcrow.prompt" => prompt(connection, read(first)?)?,
+        "pilcrow.prompt" => {
+            let work = prompt(connection, read(first)?)?;
+            if let Some(session) = connection.sessions.prompt_live(&work).transpose()? {
+                return Ok(answer(Ok(json!({ "session": session }))));
+            }
+            work
+        }
         "pilcrow.refactor" => refactor(connection, read(first)?)?,
         "pilcrow.request" => {
             let (pending, connection) = (request(connection, read(first)?)?, Arc::clone(connection));
@@ -124,7 +130,11 @@ pub fn execute(
             let Compact { session, wishes, uri } = read_or_default(first)?;
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
             let kind = WorkKind::Compact { session, wishes: wishes.unwrap_or_default() };
-            Work { kind, place, as_of: None, title: "compact".to_owned() }
+            let work = Work { kind, place, as_of: None, title: "compact".to_owned() };
+            if let Some(session) = connection.sessions.prompt_live(&work).transpose()? {
+                return Ok(answer(Ok(json!({ "session": session }))));
+            }
+            work
         }
         "pilcrow.steer" => {
             let Steer { text, session, when } = read(first)?;
@@ -137,7 +147,11 @@ pub fn execute(
                 Some("end") => Queue::FollowUp,
                 Some(other) => return Err(invalid(format!("`when` is turn or end, not {other}"))),
             };
-            let steered = connection.runs.steer(session.as_deref(), text, queue);
+            let live = session.as_deref().filter(|session| connection.sessions.service.is_live(session));
+            let steered = match live {
+                Some(session) => Some(connection.sessions.steer(session, text, queue)?),
+                None => connection.runs.steer(session.as_deref(), text, queue),
+            };
             let steered =
                 steered.ok_or_else(|| invalid("no active run takes messages; send a prompt instead"))?;
             return Ok(answer(Ok(json!({ "session": steered }))));
@@ -153,7 +167,8 @@ pub fn execute(
         }
         "pilcrow.stop" => {
             let TargetParams { session, .. } = read_or_default(first)?;
-            let stopped = connection.runs.stop(session.as_deref(), &connection.port);
+            let stopped = connection.runs.stop(session.as_deref(), &connection.port)
+                + connection.sessions.stop(session.as_deref(), &connection.port);
             return Ok(answer(Ok(json!({ "stopped": stopped }))));
         }
         "pilcrow.debug.handBack" => {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{actions, commands};
 
 /// Version of the `pilcrow/` methods, `experimental.pilcrow.protocol`.
-pub const PROTOCOL: u64 = 1;
+pub const PROTOCOL: u64 = 2;
 
 /// Facts about the client, from its parameters of `initialize`.
 ///

@@ -24,6 +24,7 @@ mod request_line;
 mod result_list;
 mod review;
 mod runs;
+mod sessions;
 mod sink;
 mod stdio;
 mod transcript;
@@ -74,6 +75,7 @@ pub struct Connection {
     filter: Arc<RequestLineFilter>,
     projects: Arc<Projects>,
     runs: Runs,
+    sessions: sessions::Sessions,
     comments: Comments,
     channels: debug::Channels,
     editor_sessions: editor_debug::EditorSessions,
@@ -248,6 +250,9 @@ impl Handler for Server {
                 let Some(open) = document_of(&connection, &read()) else { return answer(Ok(json!([]))) };
                 Box::pin(async move { raw(&actions::code_lenses(&connection, &open).await) })
             }
+            method if sessions::is_session_method(method) => {
+                sessions::request(connection, method, params.as_deref())
+            }
             method if debug::is_debug_method(method) => {
                 let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
                 Box::pin(async move { raw(&debug::request(&connection, &method, params).await?) })
@@ -316,6 +321,7 @@ impl Server {
             filter,
             projects,
             runs: Runs::default(),
+            sessions: sessions::Sessions::new(peer, self.agent.clone()),
             comments: Comments::default(),
             channels: debug::Channels::default(),
             editor_sessions: editor_debug::EditorSessions::default(),
@@ -351,7 +357,11 @@ impl Server {
         if let Some(connection) = self.connection.get() {
             connection.runs.close(&connection.port);
             let ended = tokio::time::timeout(deadlines::RUN, connection.runs.all_ended());
-            let (ended, ()) = tokio::join!(ended, connection.projects.withdraw(deadlines::RUN));
+            let (ended, (), ()) = tokio::join!(
+                ended,
+                connection.projects.withdraw(deadlines::RUN),
+                connection.sessions.service.shut_down(deadlines::RUN)
+            );
             if ended.is_err() {
                 tracing::warn!("a run did not end in time");
             }

@@ -85,6 +85,12 @@ pub struct Lease {
     _user: TaskTrackerToken,
 }
 
+impl Lease {
+    pub(crate) fn into_handle(self) -> ProjectHandle {
+        ProjectHandle { project: self.project, keep_open: Box::new(self._user) }
+    }
+}
+
 /// The error of a run for which no project is known.
 #[derive(Debug, thiserror::Error)]
 #[error("no folder is open; open one, or name a file by `uri`")]
@@ -307,10 +313,7 @@ impl ServedProject for ServedFolder {
     }
 
     fn project(&self) -> BoxFuture<'_, anyhow::Result<ProjectHandle>> {
-        Box::pin(async {
-            let Lease { project, _user } = self.projects.open(&self.root).await?;
-            Ok(ProjectHandle { project, keep_open: Box::new(_user) })
-        })
+        Box::pin(async { Ok(self.projects.open(&self.root).await?.into_handle()) })
     }
 }
 

@@ -69,6 +69,10 @@ enum Command {
     Detach {
         id: u64,
     },
+    Replay {
+        since: Option<u64>,
+        reply: oneshot::Sender<Replay>,
+    },
     /// Waits for the delivery of what was sent before.
     Flush {
         done: oneshot::Sender<()>,
@@ -88,12 +92,23 @@ pub struct Attached {
     pub resync: Option<SessionState>,
 }
 
+/// The events that a surface missed, and the state after them.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// Number of the last event.
+    pub seq: u64,
+    /// The missed events; `None` if the backlog no longer has them.
+    pub missed: Option<Vec<Arc<Envelope>>>,
+    pub state: SessionState,
+}
+
 impl Emitter {
     /// Starts the delivery task, which ends when every emitter is dropped.
     pub fn start(
         session_id: String,
         sinks: Vec<Arc<dyn EventSink>>,
         state: SessionState,
+        seq: u64,
         tracker: &TaskTracker,
     ) -> Emitter {
         let (queue, commands) = mpsc::channel(QUEUE);
@@ -105,7 +120,7 @@ impl Emitter {
             redactor: Redactor::from_env(),
             deltas: DeltaRedactor::default(),
             backlog: Backlog::default(),
-            seq: 0,
+            seq,
             state_version: 0,
             state: state.clone(),
             run: None,
@@ -192,6 +207,13 @@ impl Emitter {
     pub async fn attach(&self, sink: Arc<dyn EventSink>, since: Option<u64>) -> Option<Attached> {
         let (reply, answer) = oneshot::channel();
         self.queue.send(Command::Attach { sink, since, reply }).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// The events after `since`, with the state after the events sent before.
+    pub(crate) async fn replay(&self, since: Option<u64>) -> Option<Replay> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Command::Replay { since, reply }).await.ok()?;
         answer.await.ok()
     }
 
@@ -308,6 +330,12 @@ impl Delivery {
                 }
                 Command::Run { cancel } => self.run(cancel).await,
                 Command::Attach { sink, since, reply } => self.attach(sink, since, reply).await,
+                Command::Replay { since, reply } => {
+                    let missed = since.and_then(|since| self.backlog.since(since, self.seq));
+                    let state = self.state.borrow().clone();
+                    // `Err` means that the caller has stopped waiting.
+                    drop(reply.send(Replay { seq: self.seq, missed, state }));
+                }
                 Command::Detach { id } => self.sinks.retain(|(it, _)| *it != id),
                 // `Err` means that the caller has stopped waiting.
                 Command::Flush { done } => drop(done.send(())),

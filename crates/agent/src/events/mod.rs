@@ -14,7 +14,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{ChangeKind, Commit, RunId};
 
-pub use emitter::Attached;
+use crate::run::queues::{Queue, QueuedText};
+
+pub use emitter::{Attached, Replay};
 pub use state::SessionState;
 pub use stream_redactor::StreamRedactor;
 
@@ -174,8 +176,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
-    /// Number of messages in the queues.
-    QueueUpdate { steering: usize, follow_up: usize },
+    /// The queued messages, and their number by queue.
+    QueueUpdate {
+        steering: usize,
+        follow_up: usize,
+        #[serde(default)]
+        messages: Vec<QueuedText>,
+    },
     /// The session is idle after a run or a manual compaction.
     ///
     /// Queued messages wait for the next run.
@@ -323,6 +330,12 @@ impl Event {
                 | Event::DebugState { .. }
                 | Event::Notice { .. }
         )
+    }
+
+    /// The event for the queued messages.
+    pub(crate) fn of_queue(messages: Vec<QueuedText>) -> Event {
+        let steering = messages.iter().filter(|queued| queued.queue == Queue::Steering).count();
+        Event::QueueUpdate { steering, follow_up: messages.len() - steering, messages }
     }
 
     /// The event for a commit.

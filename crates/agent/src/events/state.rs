@@ -5,6 +5,7 @@
 use llm::{AssistantMessage, Message, MessageBuilder, ThinkingLevel};
 
 use crate::events::{Event, MessageRole, PlanStep};
+use crate::run::queues::QueuedText;
 use crate::transcript::Messages;
 
 /// The visible state of a session after some of its events.
@@ -31,6 +32,7 @@ pub struct SessionState {
     pub pending_calls: Vec<String>,
     /// Queued messages: steering, follow-ups.
     pub queued: (usize, usize),
+    pub queue: Vec<QueuedText>,
     pub plan: Vec<PlanStep>,
     /// Whether a compaction is running.
     pub compacting: bool,
@@ -114,7 +116,10 @@ impl SessionState {
             Event::ToolExecutionEnd { tool_call_id, .. } => {
                 self.pending_calls.retain(|id| id != tool_call_id);
             }
-            Event::QueueUpdate { steering, follow_up } => self.queued = (*steering, *follow_up),
+            Event::QueueUpdate { steering, follow_up, messages } => {
+                self.queued = (*steering, *follow_up);
+                self.queue.clone_from(messages);
+            }
             Event::Plan { steps } => self.plan.clone_from(steps),
             Event::CompactionStart { .. } => self.compacting = true,
             Event::CompactionEnd { .. } => self.compacting = false,

@@ -161,12 +161,22 @@ impl RunCx {
         message: Message,
     ) -> Result<String, StoreError> {
         let message_id = transcript.new_id();
+        self.add_message_as(transcript, message_id.clone(), message).await?;
+        Ok(message_id)
+    }
+
+    /// Adds a message whose entry has this id.
+    pub(crate) async fn add_message_as(
+        &self,
+        transcript: &mut Transcript,
+        message_id: String,
+        message: Message,
+    ) -> Result<(), StoreError> {
         let role = MessageRole::of(&message);
         let start =
             Event::MessageStart { message_id: message_id.clone(), role, message: Some(message.clone()) };
         self.emit(start).await;
-        self.end_message(transcript, &message_id, message).await?;
-        Ok(message_id)
+        self.end_message(transcript, &message_id, message).await
     }
 
     /// Adds a message whose start event was sent, with its end event.

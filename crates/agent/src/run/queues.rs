@@ -4,6 +4,30 @@ use std::collections::VecDeque;
 
 use llm::Message;
 use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
+
+/// A message for the model with the id that its entry gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queued {
+    pub message_id: String,
+    pub message: Message,
+}
+
+impl From<Message> for Queued {
+    fn from(message: Message) -> Self {
+        // Twice as long as the ids of files, which are unique by comparison.
+        let message_id = uuid::Uuid::new_v4().simple().to_string().chars().take(16).collect();
+        Self { message_id, message }
+    }
+}
+
+/// A queued message, for surfaces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedText {
+    pub message_id: String,
+    pub queue: Queue,
+    pub text: String,
+}
 
 /// Number of queued messages that are delivered at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +49,8 @@ pub enum Steering {
 }
 
 /// A queue, by the time of its delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Queue {
     /// Messages that follow the current turn.
     Steering,
@@ -46,15 +71,79 @@ struct QueueState {
 
 #[derive(Debug, Default)]
 struct MessageQueue {
-    messages: VecDeque<Message>,
+    messages: VecDeque<Queued>,
     drain: Drain,
 }
 
 impl Queues {
-    pub fn push(&self, queue: Queue, message: Message) -> (usize, usize) {
+    pub fn push(&self, queue: Queue, message: Queued) {
+        self.lock().of(queue).messages.push_back(message);
+    }
+
+    /// Removes a message; `None` if it is not queued.
+    pub fn remove(&self, message_id: &str) -> Option<(Queue, Queued)> {
         let mut state = self.lock();
-        state.of(queue).messages.push_back(message);
-        state.lengths()
+        [Queue::Steering, Queue::FollowUp].into_iter().find_map(|queue| {
+            let messages = &mut state.of(queue).messages;
+            let at = messages.iter().position(|queued| queued.message_id == message_id)?;
+            Some((queue, messages.remove(at)?))
+        })
+    }
+
+    /// Changes a message in place, and moves it if `queue` or `before` says so.
+    ///
+    /// Returns false if it, or the message `before`, is not queued.
+    pub fn edit(
+        &self,
+        message_id: &str,
+        message: Option<Message>,
+        queue: Option<Queue>,
+        before: Option<&str>,
+    ) -> bool {
+        let mut state = self.lock();
+        let find = |state: &mut QueueState, id: &str| {
+            let all = [Queue::Steering, Queue::FollowUp].into_iter();
+            let mut found = all.filter_map(|queue| {
+                let messages = &state.of(queue).messages;
+                Some((queue, messages.iter().position(|queued| queued.message_id == id)?))
+            });
+            found.next()
+        };
+        let Some((old_queue, at)) = find(&mut state, message_id) else { return false };
+        let target = match before {
+            Some(before) if before != message_id => match find(&mut state, before) {
+                Some((queue, _)) => Some(queue),
+                None => return false,
+            },
+            _ => queue.filter(|queue| *queue != old_queue),
+        };
+        let Some(mut queued) = state.of(old_queue).messages.remove(at) else { return false };
+        if let Some(message) = message {
+            queued.message = message;
+        }
+        match target {
+            None => state.of(old_queue).messages.insert(at, queued),
+            Some(queue) => {
+                let messages = &mut state.of(queue).messages;
+                let at = messages.iter().position(|queued| Some(queued.message_id.as_str()) == before);
+                messages.insert(at.unwrap_or(messages.len()), queued);
+            }
+        }
+        true
+    }
+
+    /// The queued messages for surfaces: steering, then follow-ups.
+    pub fn texts(&self) -> Vec<QueuedText> {
+        let state = self.lock();
+        let texts = |queue, messages: &MessageQueue| -> Vec<QueuedText> {
+            let text = |queued: &Queued| QueuedText {
+                message_id: queued.message_id.clone(),
+                queue,
+                text: queued.message.text(),
+            };
+            messages.messages.iter().map(text).collect()
+        };
+        [texts(Queue::Steering, &state.steering), texts(Queue::FollowUp, &state.follow_up)].concat()
     }
 
     pub(crate) fn set_drain(&self, queue: Queue, drain: Drain) {
@@ -71,26 +160,25 @@ impl Queues {
         state.mode == Steering::Interrupt && !state.steering.messages.is_empty()
     }
 
-    pub fn clear(&self, queue: Queue) -> (usize, usize) {
-        let mut state = self.lock();
-        state.of(queue).messages.clear();
-        state.lengths()
+    pub fn clear(&self, queue: Queue) {
+        self.lock().of(queue).messages.clear();
     }
 
     /// The messages that would be delivered next, left in the queue.
     pub fn peek(&self) -> Vec<Message> {
         let state = self.lock();
         let next = if state.steering.messages.is_empty() { &state.follow_up } else { &state.steering };
-        next.messages.iter().take(next.count()).cloned().collect()
+        next.messages.iter().take(next.count()).map(|queued| queued.message.clone()).collect()
     }
 
     /// All queued messages: steering, then follow-ups.
     pub fn all(&self) -> Vec<Message> {
         let state = self.lock();
-        state.steering.messages.iter().chain(&state.follow_up.messages).cloned().collect()
+        let all = state.steering.messages.iter().chain(&state.follow_up.messages);
+        all.map(|queued| queued.message.clone()).collect()
     }
 
-    pub fn take(&self, queue: Queue) -> Vec<Message> {
+    pub fn take(&self, queue: Queue) -> Vec<Queued> {
         let mut state = self.lock();
         let waiting = state.of(queue);
         let count = waiting.count();
@@ -98,11 +186,10 @@ impl Queues {
     }
 
     /// Returns undelivered messages to the front.
-    pub(crate) fn put_back(&self, queue: Queue, messages: Vec<Message>) -> (usize, usize) {
+    pub(crate) fn put_back(&self, queue: Queue, messages: Vec<Queued>) {
         let mut state = self.lock();
         let waiting = &mut state.of(queue).messages;
         messages.into_iter().rev().for_each(|message| waiting.push_front(message));
-        state.lengths()
     }
 
     pub fn lengths(&self) -> (usize, usize) {

@@ -10,7 +10,7 @@ use crate::events::{Event, TerminationReason};
 use crate::run::batch::{self, Batch};
 use crate::run::context::{Hooked, RunCx};
 use crate::run::hooks::{NextTurn, TurnDecision, TurnReport};
-use crate::run::queues::Queue;
+use crate::run::queues::{Queue, Queued};
 use crate::run::respond::{Response, respond};
 use crate::run::retry::{Episode, Recovery, leaves_no_room, recovery};
 use crate::run::{NO_ANSWER, RunStart, compact};
@@ -119,13 +119,13 @@ async fn request(
     cx: &RunCx,
     transcript: &mut Transcript,
     index: u32,
-    pending: Vec<Message>,
+    pending: Vec<Queued>,
     progress: &Mutex<Progress>,
 ) -> Result<Turn, StoreError> {
     progress.lock().turns = index;
     cx.emit(Event::TurnStart { turn_index: index }).await;
-    for message in pending {
-        cx.add_message(transcript, message).await?;
+    for Queued { message_id, message } in pending {
+        cx.add_message_as(transcript, message_id, message).await?;
     }
     transcript.note_tools(&cx.tools().take_new())?;
     let Response { message_id, message: response, streamed } = respond(cx, transcript).await?;
@@ -282,23 +282,22 @@ async fn recover(
 }
 
 /// Takes the messages of a queue that are delivered now.
-async fn take(cx: &RunCx, queue: Queue) -> Vec<Message> {
+async fn take(cx: &RunCx, queue: Queue) -> Vec<Queued> {
     let taken = cx.queues.take(queue);
     if !taken.is_empty() {
-        let (steering, follow_up) = cx.queues.lengths();
-        cx.emit(Event::QueueUpdate { steering, follow_up }).await;
+        cx.emit(Event::of_queue(cx.queues.texts())).await;
     }
     taken
 }
 
 /// Returns messages taken for a cancelled turn to the front of their queues.
-async fn put_back(cx: &RunCx, steering: Vec<Message>, follow_up: Vec<Message>) {
+async fn put_back(cx: &RunCx, steering: Vec<Queued>, follow_up: Vec<Queued>) {
     if steering.is_empty() && follow_up.is_empty() {
         return;
     }
     cx.queues.put_back(Queue::FollowUp, follow_up);
-    let (steering, follow_up) = cx.queues.put_back(Queue::Steering, steering);
-    cx.emit(Event::QueueUpdate { steering, follow_up }).await;
+    cx.queues.put_back(Queue::Steering, steering);
+    cx.emit(Event::of_queue(cx.queues.texts())).await;
 }
 
 async fn finish_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> TurnDecision {
@@ -314,7 +313,7 @@ async fn finish_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> TurnDecisi
 }
 
 /// Applies the hook's changes for the next turn; returns its first messages.
-async fn prepare_next_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> Vec<Message> {
+async fn prepare_next_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> Vec<Queued> {
     let report = TurnReport { turn_index: turn.index, message: &turn.response, results };
     let next = match cx.hook(async { cx.hooks.prepare_next_turn(report).await }).await {
         Hooked::Done(next) => next,
@@ -335,7 +334,7 @@ async fn prepare_next_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> Vec<
             current.instructions = instructions;
         }
     });
-    messages
+    messages.into_iter().map(Queued::from).collect()
 }
 
 fn failure(was_cancelled: bool, response: &AssistantMessage) -> RunEnd {

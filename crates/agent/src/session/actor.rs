@@ -17,7 +17,7 @@ use crate::events::emitter::Emitter;
 use crate::events::{Event, MessageRole, TerminationReason};
 use crate::run::context::{RecordedSettings, RunCx};
 use crate::run::hooks::Hooks;
-use crate::run::queues::{Queue, Queues};
+use crate::run::queues::{Queue, Queued, Queues};
 use crate::run::reload::ReloadSource;
 use crate::run::settings::{SharedSettings, TurnSettings};
 use crate::run::{self, RunOutcome, RunStart, compact, wait_for_stragglers};
@@ -30,7 +30,7 @@ use crate::transcript::Transcript;
 type Reply<T> = oneshot::Sender<T>;
 
 pub(crate) enum Operation {
-    Prompt { messages: Vec<Message>, cancel: CancellationToken, reply: Reply<RunOutcome> },
+    Prompt { messages: Vec<Queued>, cancel: CancellationToken, reply: Reply<RunOutcome> },
     Continue { cancel: CancellationToken, reply: Reply<Result<RunOutcome, SessionError>> },
     Messages { reply: Reply<Messages> },
     Append { message: Box<Message>, reply: Reply<Result<(), SessionError>> },
@@ -310,7 +310,7 @@ impl Actor {
     async fn run(&mut self, opening: RunStart, cancel: CancellationToken) -> RunOutcome {
         if self.transcript.messages().is_empty() {
             let tools = self.settings.get().tools;
-            opening.messages.iter().for_each(|message| tools.activate_for(&message.text()));
+            opening.messages.iter().for_each(|queued| tools.activate_for(&queued.message.text()));
         }
         let cx = RunCx { recorded: Mutex::new(self.recorded.take()), ..self.cx() };
         // A run is aborted by its own token, by `Session::abort`, or by the end of the session.

@@ -57,6 +57,7 @@ pub struct SessionBuilder {
     commits: Option<broadcast::Receiver<Arc<Commit>>>,
     disconnected: CancellationToken,
     settles_on_close: bool,
+    seq: u64,
 }
 
 impl SessionBuilder {
@@ -87,6 +88,7 @@ impl SessionBuilder {
             commits: None,
             disconnected: CancellationToken::new(),
             settles_on_close: false,
+            seq: 0,
         }
     }
 
@@ -217,6 +219,13 @@ impl SessionBuilder {
         SessionBuilder { settles_on_close, ..self }
     }
 
+    /// Sets the number of the event before the first one.
+    ///
+    /// A session that a process opens again continues its numbers.
+    pub fn seq(self, seq: u64) -> Self {
+        SessionBuilder { seq, ..self }
+    }
+
     /// Starts the session's task in the current tokio runtime.
     ///
     /// Writes nothing yet: the file begins with the first message.
@@ -271,7 +280,7 @@ impl SessionBuilder {
             limits,
             policy: self.policy,
         };
-        let events = Emitter::start(id.clone(), self.sinks, state, &tracker);
+        let events = Emitter::start(id.clone(), self.sinks, state, self.seq, &tracker);
         let queues = Arc::new(Queues::default());
         queues.set_steering(steering);
         queues.set_drain(Queue::Steering, drain);

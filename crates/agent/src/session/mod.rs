@@ -23,10 +23,10 @@ pub use builder::SessionBuilder;
 pub use error::SessionError;
 
 use crate::events::SessionState;
-use crate::events::emitter::{Attached, Emitter};
+use crate::events::emitter::{Attached, Emitter, Replay};
 use crate::events::{Event, EventSink, TerminationReason};
 use crate::run::RunOutcome;
-use crate::run::queues::{Drain, Queue, Queues, Steering};
+use crate::run::queues::{Drain, Queue, Queued, QueuedText, Queues, Steering};
 use crate::run::settings::SharedSettings;
 use crate::tool::registry::Registry;
 use actor::Operation;
@@ -112,7 +112,12 @@ impl Session {
     }
 
     /// Runs with these messages; `cancel` cancels this run only.
-    pub async fn prompt_messages(&self, messages: Vec<Message>, cancel: CancellationToken) -> RunOutcome {
+    pub async fn prompt_messages(
+        &self,
+        messages: Vec<impl Into<Queued>>,
+        cancel: CancellationToken,
+    ) -> RunOutcome {
+        let messages = messages.into_iter().map(Into::into).collect();
         let asked = self.ask(|reply| Operation::Prompt { messages, cancel, reply }).await;
         asked.unwrap_or_else(|| {
             RunOutcome::without_run(TerminationReason::Disconnected, "the session is closed")
@@ -134,24 +139,48 @@ impl Session {
     /// While idle it waits for the next run. The message is queued when this returns; the future notifies the
     /// sinks.
     pub fn steer(&self, message: Message) -> impl Future<Output = ()> + Send + 'static {
-        self.queue(Queue::Steering, message)
+        self.queue(Queue::Steering, message.into())
     }
 
     /// Queues a message for when the run would stop; see [`Session::steer`].
     pub fn follow_up(&self, message: Message) -> impl Future<Output = ()> + Send + 'static {
-        self.queue(Queue::FollowUp, message)
+        self.queue(Queue::FollowUp, message.into())
     }
 
     /// Queues a message in either queue; see [`Session::steer`].
-    pub fn queue(&self, queue: Queue, message: Message) -> impl Future<Output = ()> + Send + 'static {
-        let (steering, follow_up) = self.inner.queues.push(queue, message);
-        let events = self.inner.events.clone();
-        async move { events.send(Event::QueueUpdate { steering, follow_up }).await }
+    pub fn queue(&self, queue: Queue, message: Queued) -> impl Future<Output = ()> + Send + use<> + 'static {
+        self.inner.queues.push(queue, message);
+        self.emit_queues()
+    }
+
+    /// Removes a queued message; `None` if it is not queued any more.
+    pub async fn unqueue(&self, message_id: &str) -> Option<(Queue, Queued)> {
+        let removed = self.inner.queues.remove(message_id)?;
+        self.emit_queues().await;
+        Some(removed)
+    }
+
+    /// Replaces a queued message, or moves it to a queue or before another one.
+    ///
+    /// Returns false if one of them is not queued any more.
+    pub async fn edit_queued(
+        &self,
+        message_id: &str,
+        message: Option<Message>,
+        queue: Option<Queue>,
+        before: Option<&str>,
+    ) -> bool {
+        let edited = self.inner.queues.edit(message_id, message, queue, before);
+        if edited {
+            self.emit_queues().await;
+        }
+        edited
     }
 
     /// Removes the messages of one queue.
     pub async fn clear_queue(&self, queue: Queue) {
-        self.emit_queues(self.inner.queues.clear(queue)).await;
+        self.inner.queues.clear(queue);
+        self.emit_queues().await;
     }
 
     /// Removes the messages of both queues.
@@ -259,6 +288,16 @@ impl Session {
         self.inner.settings.change(|current| current.model = model);
     }
 
+    /// The model of the next turn.
+    pub fn model(&self) -> Arc<dyn Model> {
+        self.inner.settings.get().model
+    }
+
+    /// The thinking level of the next turn.
+    pub fn thinking_level(&self) -> Option<ThinkingLevel> {
+        self.inner.settings.get().thinking_level
+    }
+
     /// Sets the thinking level, from the next turn on.
     pub fn set_thinking_level(&self, level: Option<ThinkingLevel>) {
         self.inner.settings.change(|current| current.thinking_level = level);
@@ -287,6 +326,11 @@ impl Session {
     /// the backlog (10,000 events, 16 MiB) no longer has them.
     pub async fn attach(&self, sink: Arc<dyn EventSink>, since: Option<u64>) -> Option<Attached> {
         self.inner.events.attach(sink, since).await
+    }
+
+    /// The events after `since`, and the state; `None` if the session is closed.
+    pub async fn replay(&self, since: Option<u64>) -> Option<Replay> {
+        self.inner.events.replay(since).await
     }
 
     /// Reports an event outside the conversation ([`Event::is_status`]).
@@ -319,8 +363,14 @@ impl Session {
         true
     }
 
-    async fn emit_queues(&self, (steering, follow_up): (usize, usize)) {
-        self.inner.events.send(Event::QueueUpdate { steering, follow_up }).await;
+    /// The queued messages for surfaces: steering, then follow-ups.
+    pub fn queued_texts(&self) -> Vec<QueuedText> {
+        self.inner.queues.texts()
+    }
+
+    fn emit_queues(&self) -> impl Future<Output = ()> + Send + use<> + 'static {
+        let (events, queue) = (self.inner.events.clone(), self.inner.queues.texts());
+        async move { events.send(Event::of_queue(queue)).await }
     }
 
     async fn ask<T>(&self, operation: impl FnOnce(oneshot::Sender<T>) -> Operation) -> Option<T> {

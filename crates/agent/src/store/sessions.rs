@@ -175,6 +175,12 @@ impl SessionStore {
         read(&self.dir, &self.file_of(id)?)
     }
 
+    /// The full id of the session with this id, as [`SessionStore::load`] finds it.
+    pub fn find(&self, id: &str) -> Result<String, StoreError> {
+        let file = self.file_of(id)?;
+        Ok(id_of(&file).unwrap_or(id).to_owned())
+    }
+
     /// Loads a session as [`SessionStore::load`] does, and locks its file.
     ///
     /// The lock lasts until the session and every file reopened from it are dropped.

@@ -103,18 +103,24 @@ fn save(dir: &StateDir, file_summaries: &SummaryFile) -> Result<(), StoreError> 
     Ok(dir.write_atomic(NAME, &text)?)
 }
 
-fn summary(session: &LoadedSession) -> SessionSummary {
-    let first =
-        session.entries.iter().filter(|entry| entry.kind == "message").find_map(|entry| {
-            match session.body(entry) {
+impl LoadedSession {
+    /// The session's name, else the start of the first prompt, in one line.
+    pub fn title(&self) -> String {
+        let first = || {
+            let mut messages = self.entries.iter().filter(|entry| entry.kind == "message");
+            messages.find_map(|entry| match self.body(entry) {
                 Ok(EntryBody::Message(message)) if matches!(*message, Message::User(_)) => {
                     Some(message.text())
                 }
                 _ => None,
-            }
-        });
-    let title = session.name().or(first).unwrap_or_default();
-    let title: String = title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
+            })
+        };
+        let title = self.name().or_else(first).unwrap_or_default();
+        title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect()
+    }
+}
+
+fn summary(session: &LoadedSession) -> SessionSummary {
     let newest = session.entries.iter().map(|entry| entry.timestamp.as_str()).max();
     SessionSummary {
         id: session.header.id.clone(),
@@ -123,7 +129,7 @@ fn summary(session: &LoadedSession) -> SessionSummary {
         created: session.header.timestamp.clone(),
         last_active: newest.unwrap_or(&session.header.timestamp).to_owned(),
         messages: session.entries.iter().filter(|entry| entry.kind == "message").count(),
-        title,
+        title: session.title(),
         usage: session.usage(),
         parent_session: session.header.parent_session.clone(),
         branch_point: session.header.branch_point.clone(),

@@ -200,6 +200,7 @@ async fn updates_come_before_the_end_and_none_after() {
         "s".to_owned(),
         vec![events.clone()],
         SessionState::default(),
+        0,
         &tracker,
     );
     let closed = super::sessions::cx(emitter.clone());

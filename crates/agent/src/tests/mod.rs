@@ -198,7 +198,7 @@ fn show(event: &Event) -> String {
             format!("turn_end {turn_index} results={} continue={should_continue}", tool_results.len())
         }
         Event::AgentEnd { reason, .. } => format!("agent_end {reason:?}"),
-        Event::QueueUpdate { steering, follow_up } => format!("queue {steering} {follow_up}"),
+        Event::QueueUpdate { steering, follow_up, .. } => format!("queue {steering} {follow_up}"),
         Event::AgentSettled { aborted } => format!("settled aborted={aborted}"),
         Event::Notice { .. } => "notice".to_owned(),
         // The shown delay has no random part.

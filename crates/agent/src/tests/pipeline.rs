@@ -102,6 +102,7 @@ async fn a_cancelled_call_does_not_start() {
         "s".to_owned(),
         Vec::new(),
         crate::SessionState::default(),
+        0,
         &tracker,
     );
     let mut cx = super::sessions::cx(emitter);

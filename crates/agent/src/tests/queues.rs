@@ -214,8 +214,8 @@ async fn messages_of_a_cancelled_turn_are_queued_again() {
         let session = &running.session;
         // The first steering is delivered with the prompt.
         session.steer(Message::user("with it")).await;
-        session.queue(queue, Message::user("not yet")).await;
-        session.queue(queue, Message::user("and then")).await;
+        session.queue(queue, Message::user("not yet").into()).await;
+        session.queue(queue, Message::user("and then").into()).await;
         *hooks.session.lock() = Some(session.clone());
         let outcome = running.prompt("go").await;
         assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Aborted, 1));

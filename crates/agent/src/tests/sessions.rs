@@ -146,6 +146,7 @@ async fn a_call_without_a_model_has_the_same_checks() {
         "s".to_owned(),
         Vec::new(),
         crate::SessionState::default(),
+        0,
         &tokio_util::task::TaskTracker::new(),
     ));
     let good = call_tool(&registry, "t", json!({"n": "7"}), &cx).await;

@@ -14,8 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::store::{LoadedSession, SessionStore, StoreError};
-use agent::{Event, EventSink, Registry, ReplayModel, RunOutcome, Session, TerminationReason, deadlines};
+use agent::{
+    Event, EventSink, Queued, Registry, ReplayModel, RunOutcome, Session, TerminationReason, deadlines,
+};
 use llm::{Content, Message, UserMessage};
+use parking_lot::Mutex;
 use paths::AbsPath;
 use policy::Policy;
 use serde_json::{Map, Value};
@@ -63,6 +66,8 @@ pub struct SessionRequest {
     pub directory: Option<PathBuf>,
     /// Time that each edit of the built-in planner waits for all its diagnostics.
     pub edit_wait: Option<Duration>,
+    /// Number of the event before the first one.
+    pub seq: u64,
 }
 
 impl SessionRequest {
@@ -78,6 +83,7 @@ impl SessionRequest {
             default_agent: None,
             directory: None,
             edit_wait: None,
+            seq: 0,
         }
     }
 }
@@ -97,7 +103,7 @@ pub enum Input {
         /// The call in plain words.
         text: String,
     },
-    /// The session is compacted or branched, without an input.
+    /// The session is compacted or branched, or gets its prompts later.
     None,
 }
 
@@ -129,8 +135,9 @@ pub struct HostedSession {
     /// The images of the first prompt.
     images: Vec<Content>,
     notes: Vec<String>,
-    unsaved: UnsavedFiles,
+    unsaved: Mutex<UnsavedFiles>,
     cancel: CancellationToken,
+    source: Arc<SessionConfigSource>,
 }
 
 impl HostedSession {
@@ -144,20 +151,44 @@ impl HostedSession {
     }
 
     /// Runs the session's input.
-    ///
-    /// Meanwhile, reports status changes of servers and programs.
-    pub async fn run(&mut self, stop: Stop<'_>) -> RunOutcome {
-        let forwarder = StatusForwarder::start(&self.session, &self.scope.context);
-        let mut prompts = std::mem::take(&mut self.prompts).into_iter();
-        let mut content = vec![Content::text(prompts.next().unwrap_or_default())];
-        content.append(&mut self.images);
-        let mut outcome = self.prompt(content, stop).await;
-        for prompt in prompts {
-            if outcome.reason != TerminationReason::NoToolCalls {
-                break;
+    pub async fn run(&self, stop: Stop<'_>) -> RunOutcome {
+        let run = async {
+            let mut prompts = self.prompts.iter().cloned();
+            let mut content = vec![Content::text(prompts.next().unwrap_or_default())];
+            content.extend(self.images.iter().cloned());
+            let mut outcome = self.prompt(content, stop).await;
+            for prompt in prompts {
+                if outcome.reason != TerminationReason::NoToolCalls {
+                    break;
+                }
+                outcome = self.prompt(vec![Content::text(prompt)], stop).await;
             }
-            outcome = self.prompt(vec![Content::text(prompt)], stop).await;
-        }
+            outcome
+        };
+        self.report_status(run).await
+    }
+
+    /// Runs a message in an open session.
+    pub(crate) async fn run_message(&self, message: Queued, cancel: CancellationToken) -> RunOutcome {
+        // A prompt lets the agent work again.
+        self.scope.context.debug.return_control().await;
+        self.report_status(self.session.prompt_messages(vec![message], cancel)).await
+    }
+
+    /// Renders a prompt for the session's model, with its template and subject.
+    ///
+    /// # Errors
+    /// When it names an unknown skill.
+    pub(crate) fn render(&self, text: &str, subject: Option<&Subject>) -> Result<String, RequestError> {
+        let text = self.source.expand(text).map_err(RequestError::invalid)?;
+        let is_planner = self.session.model().info().api == "planner";
+        Ok(prompt::render(&text, subject, is_planner, &self.scope.project.workspace))
+    }
+
+    /// Waits for `run`; meanwhile, reports status changes of servers and programs.
+    async fn report_status(&self, run: impl Future<Output = RunOutcome>) -> RunOutcome {
+        let forwarder = StatusForwarder::start(&self.session, &self.scope.context);
+        let outcome = run.await;
         forwarder.stop().await;
         if was_stopped(outcome.reason) {
             self.scope.context.debug.stop(&outcome.run, deadlines::STOPPED_PROGRAMS).await;
@@ -187,8 +218,8 @@ impl HostedSession {
     /// Lists the files that `run` changed in the editor and that are not saved.
     ///
     /// Reads the disk.
-    pub fn unsaved_files(&mut self, run: &RunId) -> Vec<String> {
-        self.unsaved.files(run)
+    pub fn unsaved_files(&self, run: &RunId) -> Vec<String> {
+        self.unsaved.lock().files(run)
     }
 
     /// Reports `text` to the session's sink and into its file.
@@ -199,7 +230,7 @@ impl HostedSession {
     /// Closes the session, with its last entries written and its last events delivered.
     ///
     /// A stopped session waits for a slow sink for a short time only.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         let stopped = async {
             self.cancel.cancelled().await;
             tokio::time::sleep(deadlines::SESSION_CLOSE).await;
@@ -257,10 +288,11 @@ pub(crate) async fn open(
         .searches_tools(config.values.tools.discovery.0)
         .queues(config.values.run.steering.0, config.values.run.queue.0)
         .limits(config_source::limits(&config))
-        .settles_on_close(true)
+        .settles_on_close(!matches!(request.input, Input::None))
+        .seq(request.seq)
         .commits(scope.project.workspace.subscribe())
         .disconnected(stop.gone.clone())
-        .reload_source(source);
+        .reload_source(Arc::<SessionConfigSource>::clone(&source) as Arc<dyn agent::ReloadSource>);
     let builder = match (resumed, &request.id) {
         (Some(loaded), _) => builder.resume(loaded),
         (None, Some(id)) => builder.id(id),
@@ -276,9 +308,9 @@ pub(crate) async fn open(
         // A prompt lets the agent work again.
         scope.context.debug.return_control().await;
     }
-    let unsaved = UnsavedFiles::watch(&scope.project.workspace);
+    let unsaved = Mutex::new(UnsavedFiles::watch(&scope.project.workspace));
     let cancel = stop.cancel.clone();
-    Ok(HostedSession { session, scope: scope.clone(), prompts, images, notes, unsaved, cancel })
+    Ok(HostedSession { session, scope: scope.clone(), prompts, images, notes, unsaved, cancel, source })
 }
 
 /// The contents of the files for a request.

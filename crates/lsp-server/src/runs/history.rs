@@ -91,7 +91,7 @@ pub async fn undo(
         None => None,
         Some(UndoTarget::Journal(undo)) => Some(undo.clone()),
         Some(UndoTarget::Session(session)) => {
-            let run = connection.runs.last_run(session);
+            let run = connection.runs.last_run(session).or_else(|| connection.sessions.last_run(session));
             let run = run.ok_or_else(|| anyhow::anyhow!("the session {session} is unknown or still runs"))?;
             Some(Undo::Run(run))
         }

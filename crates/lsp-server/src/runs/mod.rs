@@ -34,7 +34,8 @@ use super::progress::Progress;
 use super::request_line::RequestLine;
 use super::{Connection, messages, transcript};
 
-pub use history::conversations;
+pub use history::{conversations, root};
+pub use prompt_run::subject;
 pub use run_table::Runs;
 
 /// A run before it starts: the command's input, its document, and its title.

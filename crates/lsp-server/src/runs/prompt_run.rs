@@ -47,7 +47,7 @@ impl PromptRun<'_> {
         let remapped = remapped(self.connection, work);
         let work = remapped.as_ref().unwrap_or(work);
         let project = &self.lease.project;
-        let mut hosted = self.open(work, stop).await?;
+        let hosted = self.open(work, stop).await?;
         let hidden = self.hide(work);
         if !matches!(work.kind, WorkKind::Call { .. }) {
             self.connection.runs.accept_messages(self.session, hosted.session());
@@ -124,7 +124,7 @@ impl PromptRun<'_> {
     /// Closes the session; returns the summary for the user.
     async fn finish(
         &self,
-        mut hosted: HostedSession,
+        hosted: HostedSession,
         outcome: &RunOutcome,
         mut text: String,
         mut notes: Vec<String>,
@@ -148,25 +148,27 @@ impl PromptRun<'_> {
     }
 }
 
+/// The document that the work is about.
+pub fn subject(work: &Work, focus: Option<Focus>) -> Option<Subject> {
+    let Place { uri, path, selection, .. } = work.place.as_ref()?;
+    let selected = || selection.clone().map(|(lines, text)| Focus::Selection { lines, text });
+    let focus = focus.or_else(selected).unwrap_or(Focus::Document);
+    Some(Subject { uri: uri.clone(), path: path.clone(), focus })
+}
+
 /// Builds the input with which the session starts.
 fn input(work: &Work) -> anyhow::Result<Input> {
     let place = work.place.as_ref();
-    let subject = |focus: Option<Focus>| {
-        let Place { uri, path, selection, .. } = place?;
-        let selected = || selection.clone().map(|(lines, text)| Focus::Selection { lines, text });
-        let focus = focus.or_else(selected).unwrap_or(Focus::Document);
-        Some(Subject { uri: uri.clone(), path: path.clone(), focus })
-    };
     Ok(match &work.kind {
         WorkKind::Call { tool, arguments, words } => {
             let path = place.and_then(|place| place.path.clone());
             let as_of = path.zip(work.as_of.as_ref().map(|AsOf { text, .. }| Arc::clone(text)));
             Input::ToolCall { tool, arguments: arguments.clone(), as_of, text: words.clone() }
         }
-        WorkKind::Prompt { text, .. } => Input::Prompt { text: text.clone(), subject: subject(None) },
+        WorkKind::Prompt { text, .. } => Input::Prompt { text: text.clone(), subject: subject(work, None) },
         WorkKind::Request(request) => {
             let focus = Focus::Comment { line: request.line };
-            Input::Prompt { text: request.text.clone(), subject: subject(Some(focus)) }
+            Input::Prompt { text: request.text.clone(), subject: subject(work, Some(focus)) }
         }
         WorkKind::Undo(_) | WorkKind::Compact { .. } => anyhow::bail!("undo and compaction need no session"),
     })

@@ -205,7 +205,7 @@ impl Runs {
                 early.push((queue, text.to_owned()));
                 return Some(id);
             }
-            MessageTarget::Session(handle) => handle.queue(queue, agent::Message::user(text)),
+            MessageTarget::Session(handle) => handle.queue(queue, agent::Message::user(text).into()),
         };
         drop(state);
         self.tasks.spawn(delivery);
@@ -220,7 +220,7 @@ impl Runs {
             std::mem::replace(&mut active.messages, MessageTarget::Session(handle.clone()))
         {
             for (queue, text) in early {
-                self.tasks.spawn(handle.queue(queue, agent::Message::user(&*text)));
+                self.tasks.spawn(handle.queue(queue, agent::Message::user(&*text).into()));
             }
         }
     }

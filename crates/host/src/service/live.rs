@@ -1,0 +1,157 @@
+//! One live session, and the task that runs its messages.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Message, Queue, Queued, RunOutcome, Session, deadlines};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::types::{DeliveryMode, PromptAck, PromptStatus};
+use crate::announce::ProjectHandle;
+use crate::session::unsaved::describe_unsaved;
+use crate::session::{HostedSession, ended_well};
+
+/// A session that is open between its prompts.
+pub(super) struct Live {
+    pub hosted: HostedSession,
+    pub project: ProjectHandle,
+    driver: Mutex<Driver>,
+    tasks: TaskTracker,
+}
+
+/// The current run of a session.
+#[derive(Default)]
+struct Driver {
+    /// Cancels the current run; `None` while idle.
+    active: Option<CancellationToken>,
+    /// Messages for which the current run was cancelled.
+    interrupts: VecDeque<Queued>,
+}
+
+impl Live {
+    pub fn new(hosted: HostedSession, project: ProjectHandle) -> Arc<Self> {
+        Arc::new(Self { hosted, project, driver: Mutex::default(), tasks: TaskTracker::new() })
+    }
+
+    pub fn id(&self) -> &str {
+        self.session().id()
+    }
+
+    pub fn session(&self) -> &Session {
+        self.hosted.session()
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.driver.lock().active.is_some()
+    }
+
+    /// Starts a run with a message, or queues it.
+    pub fn prompt(self: &Arc<Self>, text: &str, mode: DeliveryMode) -> PromptAck {
+        self.deliver(Message::user(text).into(), mode)
+    }
+
+    pub fn deliver(self: &Arc<Self>, queued: Queued, mode: DeliveryMode) -> PromptAck {
+        let message_id = queued.message_id.clone();
+        // The lock is held until the message is in its place, so that no run ends meanwhile.
+        let mut driver = self.driver.lock();
+        let status = match (&driver.active, mode) {
+            (None, _) => {
+                let cancel = CancellationToken::new();
+                driver.active = Some(cancel.clone());
+                self.tasks.spawn(Arc::clone(self).drive(queued, cancel));
+                PromptStatus::Started
+            }
+            (Some(active), DeliveryMode::Interrupt) => {
+                active.cancel();
+                driver.interrupts.push_back(queued);
+                PromptStatus::Interrupting
+            }
+            (Some(_), mode) => {
+                let queue = if mode == DeliveryMode::Steer { Queue::Steering } else { Queue::FollowUp };
+                self.tasks.spawn(self.session().queue(queue, queued));
+                PromptStatus::Queued
+            }
+        };
+        PromptAck { message_id, status }
+    }
+
+    /// Compacts the session; cancels its run first.
+    pub fn compact(self: &Arc<Self>, wishes: &str) -> PromptAck {
+        let (live, wishes) = (Arc::clone(self), wishes.to_owned());
+        self.cancel();
+        self.tasks.spawn(async move {
+            let text = match live.session().compact(wishes).await {
+                Ok(true) => return,
+                Ok(false) => "nothing to compact: the conversation is short".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            live.hosted.note(text).await;
+        });
+        PromptAck { message_id: String::new(), status: PromptStatus::Started }
+    }
+
+    /// Cancels the current run; returns false if there is none.
+    pub fn cancel(&self) -> bool {
+        let mut driver = self.driver.lock();
+        // A message whose run did not start waits like the others.
+        for queued in std::mem::take(&mut driver.interrupts) {
+            self.tasks.spawn(self.session().queue(Queue::Steering, queued));
+        }
+        driver.active.as_ref().inspect(|active| active.cancel()).is_some()
+    }
+
+    /// Cancels the run and closes the session; returns the number of its last event.
+    pub async fn close(&self) -> u64 {
+        self.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(deadlines::RUN, self.tasks.wait()).await.is_err() {
+            tracing::warn!(session = self.id(), "a cancelled run did not end in time");
+        }
+        let session = self.session();
+        session.close(Duration::from_secs(1)).await;
+        session.replay(None).await.map_or(0, |replay| replay.seq)
+    }
+
+    /// Runs a message, then the messages that were queued too late for its run.
+    async fn drive(self: Arc<Self>, first: Queued, mut cancel: CancellationToken) {
+        let mut message = first;
+        loop {
+            let outcome = self.hosted.run_message(message, cancel.clone()).await;
+            self.note_unsaved(&outcome).await;
+            match self.next(ended_well(&outcome)).await {
+                Some(next) => (message, cancel) = next,
+                None => return,
+            }
+        }
+    }
+
+    async fn next(&self, takes_queued: bool) -> Option<(Queued, CancellationToken)> {
+        loop {
+            let waiting = {
+                let mut driver = self.driver.lock();
+                let cancel = CancellationToken::new();
+                if let Some(message) = driver.interrupts.pop_front() {
+                    driver.active = Some(cancel.clone());
+                    return Some((message, cancel));
+                }
+                let queued = self.session().queued_texts().into_iter().next().filter(|_| takes_queued);
+                driver.active = queued.is_some().then(|| cancel.clone());
+                queued.map(|queued| (queued.message_id, cancel))
+            };
+            let (message_id, cancel) = waiting?;
+            // The user may remove the message meanwhile.
+            if let Some((_, message)) = self.session().unqueue(&message_id).await {
+                return Some((message, cancel));
+            }
+        }
+    }
+
+    async fn note_unsaved(&self, outcome: &RunOutcome) {
+        if let Some(text) = describe_unsaved(&self.hosted.unsaved_files(&outcome.run)) {
+            self.hosted.note(text).await;
+        }
+    }
+}

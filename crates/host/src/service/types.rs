@@ -1,0 +1,234 @@
+//! Requests and answers of the session service, the same for every surface.
+//!
+//! `docs/protocols/language-server.md` documents them; a test of `lsp-server` compares the fields.
+
+use agent::events::PlanStep;
+use agent::{Envelope, Message, QueuedText};
+use policy::ErrorCode;
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::request::RequestError;
+
+/// A failed request, with a code of `docs/formats/errors.md`.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ServiceError {
+    pub code: ErrorCode,
+    pub message: String,
+}
+
+impl ServiceError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn not_live(session: &str) -> Self {
+        Self::new(ErrorCode::NotFound, format!("session {session:?} is not open; open it first"))
+    }
+}
+
+impl From<anyhow::Error> for ServiceError {
+    fn from(error: anyhow::Error) -> Self {
+        let stored = error.downcast_ref::<agent::store::StoreError>();
+        let code = stored.map_or(ErrorCode::Internal, agent::store::StoreError::code);
+        Self::new(code, format!("{error:#}"))
+    }
+}
+
+impl From<agent::store::StoreError> for ServiceError {
+    fn from(error: agent::store::StoreError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<RequestError> for ServiceError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Invalid(reason) => Self::new(ErrorCode::InvalidArguments, reason),
+            RequestError::Failed(error) => error.into(),
+        }
+    }
+}
+
+impl From<tokio::task::JoinError> for ServiceError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::new(ErrorCode::Internal, error.to_string())
+    }
+}
+
+/// Parameters of `session/new`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct NewSession {
+    /// A path in the project.
+    pub cwd: Option<String>,
+    pub model: Option<String>,
+    /// Name of an agent profile.
+    pub agent: Option<String>,
+}
+
+/// Parameters of `session/open`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct OpenSession {
+    pub session: String,
+    /// A path in the project, if the session is not live.
+    pub cwd: Option<String>,
+    /// The last event that the client has.
+    pub since: Option<u64>,
+}
+
+/// Parameters of requests about a live session.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct SessionParams {
+    pub session: String,
+}
+
+/// Parameters of `session/list`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct ListSessions {
+    pub cwd: Option<String>,
+}
+
+/// An open session: the missed events, or its whole state.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SessionView {
+    pub session: String,
+    /// Root of its project.
+    pub cwd: String,
+    /// Number of the last event that this answer includes.
+    pub seq: u64,
+    /// The events after `since`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Value>>")]
+    pub events: Option<Vec<Envelope>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateView>,
+}
+
+/// The visible state of a session.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct StateView {
+    pub title: String,
+    pub running: bool,
+    pub compacting: bool,
+    pub model: String,
+    #[schemars(with = "Vec<Value>")]
+    pub messages: Vec<StoredMessage>,
+    /// The message that is being streamed, as far as received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub partial: Option<StoredMessage>,
+    /// Ids of the tool calls without a result.
+    pub pending_calls: Vec<String>,
+    #[schemars(with = "Vec<Value>")]
+    pub queue: Vec<QueuedText>,
+    #[schemars(with = "Vec<Value>")]
+    pub plan: Vec<PlanStep>,
+    /// Error of the last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A message with the id of its entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoredMessage {
+    pub message_id: String,
+    pub message: Message,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SessionList {
+    /// The last active first.
+    pub sessions: Vec<ListedSession>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ListedSession {
+    pub session: String,
+    pub title: String,
+    /// Number of messages.
+    pub messages: usize,
+    /// Time of the last entry, in RFC 3339.
+    pub last_active: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Whether it is open here.
+    pub live: bool,
+    pub running: bool,
+}
+
+/// When a message is delivered, if the session runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryMode {
+    /// When the run would stop.
+    #[default]
+    Queue,
+    /// After the current turn.
+    Steer,
+    /// At once: the run is cancelled, and another one starts with the message.
+    Interrupt,
+}
+
+/// Parameters of `prompt`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct PromptParams {
+    pub session: String,
+    pub text: String,
+    #[serde(default)]
+    pub mode: DeliveryMode,
+}
+
+/// The acknowledgement of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PromptAck {
+    /// Id of the message in events and in the session's file.
+    pub message_id: String,
+    pub status: PromptStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptStatus {
+    /// A run starts with the message.
+    Started,
+    /// The message waits in the queue.
+    Queued,
+    /// A run starts with the message once the current one ended.
+    Interrupting,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Cancelled {
+    /// Whether a run was active.
+    pub cancelled: bool,
+}
+
+/// An answer without content.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub struct Done {}
+
+/// A method of the service, with the schemas of its parameters and its answer.
+pub struct Method {
+    pub name: &'static str,
+    pub params: Schema,
+    pub answer: Schema,
+}
+
+/// Lists the methods of the service.
+pub fn methods() -> Vec<Method> {
+    macro_rules! methods {
+        ($($name:literal: $params:ty => $answer:ty,)*) => {
+            vec![$(Method { name: $name, params: schema_for!($params), answer: schema_for!($answer) },)*]
+        };
+    }
+    methods! {
+        "session/new": NewSession => SessionView,
+        "session/open": OpenSession => SessionView,
+        "session/close": SessionParams => Done,
+        "session/list": ListSessions => SessionList,
+        "prompt": PromptParams => PromptAck,
+        "cancel": SessionParams => Cancelled,
+    }
+}

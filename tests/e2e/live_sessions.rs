@@ -1,0 +1,249 @@
+//! Live sessions over LSP: prompts, the queue, cancellation, replay, several processes.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::editor::uri;
+use tests::{Editor, Sandbox};
+
+fn with_script(files: &[(&str, &str)], lines: &[Value]) -> Sandbox {
+    let mut sandbox = Sandbox::with(files);
+    let script = sandbox.beside("script.jsonl");
+    std::fs::write(&script, lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+        .expect("the script");
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
+    sandbox
+}
+
+/// A response that waits until the user answers its question.
+fn asks() -> Value {
+    json!({"tool_calls": [{"name": "ask", "arguments": {"question": "Go on?", "options": ["Yes", "No"]}}]})
+}
+
+fn says(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+/// A response after a request with this last message.
+fn after(last: &str, text: &str) -> Value {
+    json!({"expect": {"last_contains": [last]}, "text": text})
+}
+
+#[track_caller]
+fn ok(editor: &mut Editor, method: &str, params: Value) -> Value {
+    let answer = editor.request(method, params);
+    assert!(answer.get("error").is_none(), "{method}: {answer}");
+    answer["result"].clone()
+}
+
+#[track_caller]
+fn new_session(editor: &mut Editor) -> String {
+    ok(editor, "pilcrow/session/new", json!({}))["session"].as_str().expect("an id").to_owned()
+}
+
+#[track_caller]
+fn prompt(editor: &mut Editor, session: &str, text: &str, mode: &str) -> Value {
+    ok(editor, "pilcrow/prompt", json!({"session": session, "text": text, "mode": mode}))
+}
+
+fn events(editor: &Editor, session: &str, kind: &str) -> Vec<Value> {
+    let all = editor.all("pilcrow/event").into_iter().filter(|event| event["session_id"] == session);
+    all.map(|mut event| event["event"].take()).filter(|event| event["type"] == kind).collect()
+}
+
+#[track_caller]
+fn settled(editor: &mut Editor, session: &str, times: usize) {
+    editor.wait("the end of the run", |editor| events(editor, session, "agent_settled").len() >= times);
+}
+
+/// The texts of the messages that the session added, in order.
+fn texts(editor: &Editor, session: &str) -> Vec<String> {
+    let ends = events(editor, session, "message_end").into_iter();
+    let text = |event: Value| {
+        let blocks = event["message"]["content"].as_array().cloned().unwrap_or_default();
+        blocks.iter().filter_map(|block| block["text"].as_str()).collect::<String>()
+    };
+    ends.map(text).filter(|text| !text.is_empty()).collect()
+}
+
+#[track_caller]
+fn question(editor: &mut Editor, title: Option<&str>) {
+    editor.wait("a question", |editor| !editor.open_questions.is_empty());
+    let (id, _) = editor.open_questions.remove(0);
+    editor.answer_question(&id, title);
+}
+
+/// The code of a refused request.
+#[track_caller]
+fn refused(editor: &mut Editor, method: &str, params: Value) -> String {
+    let answer = editor.request(method, params);
+    answer["error"]["data"]["code"].as_str().unwrap_or_else(|| panic!("{method}: {answer}")).to_owned()
+}
+
+#[test]
+fn a_live_session_takes_prompt_after_prompt() {
+    let sandbox = with_script(&[], &[says("one"), after("second", "two"), after("third", "three")]);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    let ack = prompt(&mut editor, &session, "first", "queue");
+    assert_eq!(ack["status"], "started");
+    settled(&mut editor, &session, 1);
+    let started = &events(&editor, &session, "message_start")[0];
+    assert_eq!(started["message_id"], ack["message_id"], "the acknowledged id is the message's");
+    prompt(&mut editor, &session, "second", "steer");
+    settled(&mut editor, &session, 2);
+    // The command of a client without the plugin reaches the same session.
+    let params = json!({"text": "third", "resume": session});
+    assert_eq!(editor.command("pilcrow.prompt", params)["session"], json!(session));
+    settled(&mut editor, &session, 3);
+    assert_eq!(texts(&editor, &session), ["first", "one", "second", "two", "third", "three"]);
+    let listed = ok(&mut editor, "pilcrow/session/list", json!({}))["sessions"].clone();
+    assert_eq!((&listed[0]["title"], &listed[0]["live"]), (&json!("first"), &json!(true)));
+    ok(&mut editor, "pilcrow/session/close", json!({"session": session}));
+    assert_eq!(refused(&mut editor, "pilcrow/session/close", json!({"session": session})), "not_found");
+    editor.shut_down();
+}
+
+#[test]
+fn messages_queue_steer_and_interrupt() {
+    let lines = [
+        asks(),
+        after("steered", "two"),
+        after("queued", "three"),
+        json!({"text": "Thinking.", "wait_for_cancel": true}),
+        after("stop that", "four"),
+    ];
+    let sandbox = with_script(&[], &lines);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "first", "queue");
+    editor.wait("a question", |editor| !editor.open_questions.is_empty());
+    assert_eq!(prompt(&mut editor, &session, "queued", "queue")["status"], "queued");
+    assert_eq!(prompt(&mut editor, &session, "steered", "steer")["status"], "queued");
+    question(&mut editor, Some("Yes"));
+    settled(&mut editor, &session, 1);
+    prompt(&mut editor, &session, "think", "queue");
+    editor.wait("the answer's beginning", |editor| {
+        events(editor, &session, "message_update").iter().any(|it| it.to_string().contains("Thinking"))
+    });
+    assert_eq!(prompt(&mut editor, &session, "stop that", "interrupt")["status"], "interrupting");
+    editor.wait("the last answer", |editor| texts(editor, &session).contains(&"four".to_owned()));
+    let said = texts(&editor, &session);
+    let expected =
+        ["first", "Yes", "steered", "two", "queued", "three", "think", "Thinking.", "stop that", "four"];
+    let said: Vec<&str> = said.iter().map(|text| text.lines().next().unwrap_or_default()).collect();
+    assert_eq!(said.len(), expected.len(), "{said:?}");
+    assert_eq!((said[2], said[4], said[8]), ("steered", "queued", "stop that"));
+    editor.shut_down();
+}
+
+#[test]
+fn cancelled_runs_leave_the_session_and_its_queue() {
+    let sandbox =
+        with_script(&[], &[json!({"text": "Thinking.", "wait_for_cancel": true}), after("on", "Yes.")]);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    assert_eq!(ok(&mut editor, "pilcrow/cancel", json!({"session": session}))["cancelled"], false);
+    prompt(&mut editor, &session, "go", "queue");
+    editor.wait("the answer's beginning", |editor| !events(editor, &session, "message_update").is_empty());
+    prompt(&mut editor, &session, "and later", "queue");
+    assert_eq!(ok(&mut editor, "pilcrow/cancel", json!({"session": session}))["cancelled"], true);
+    settled(&mut editor, &session, 1);
+    assert_eq!(events(&editor, &session, "agent_end")[0]["reason"], "aborted");
+    let state = ok(&mut editor, "pilcrow/session/open", json!({"session": session}))["state"].clone();
+    assert_eq!((&state["running"], &state["queue"][0]["text"]), (&json!(false), &json!("and later")));
+    editor.shut_down();
+}
+
+#[test]
+fn a_client_that_comes_back_gets_what_it_missed() {
+    let sandbox = with_script(&[], &[says("one"), says("two"), says("three")]);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "first", "queue");
+    settled(&mut editor, &session, 1);
+    let all = editor.all("pilcrow/event");
+    let view = ok(&mut editor, "pilcrow/session/open", json!({"session": session, "since": 2}));
+    assert_eq!(view["events"].as_array().unwrap()[..], all[2..]);
+    assert_eq!((&view["seq"], view.get("state")), (&all[all.len() - 1]["seq"], None));
+    let whole = ok(&mut editor, "pilcrow/session/open", json!({"session": session}));
+    assert_eq!(whole["state"]["messages"].as_array().unwrap().len(), 2);
+    // A session that is opened again continues its numbers.
+    ok(&mut editor, "pilcrow/session/close", json!({"session": session}));
+    let view = ok(&mut editor, "pilcrow/session/open", json!({"session": session, "since": 2}));
+    assert_eq!((view["state"]["messages"].as_array().unwrap().len(), view.get("events")), (2, None));
+    assert!(view["seq"].as_u64() >= all[all.len() - 1]["seq"].as_u64(), "{view}");
+
+    // The process is killed; the next one has the whole state.
+    prompt(&mut editor, &session, "second", "queue");
+    settled(&mut editor, &session, 2);
+    let killed = std::process::Command::new("kill").args(["-9", &editor.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    editor.exited(Duration::from_secs(10));
+    let mut editor = Editor::start(&sandbox);
+    let view = ok(&mut editor, "pilcrow/session/open", json!({"session": session, "since": 9}));
+    let messages = view["state"]["messages"].as_array().unwrap();
+    assert_eq!((messages.len(), &messages[0]["message"]["content"][0]["text"]), (4, &json!("first")));
+    assert_eq!(view["state"]["title"], "first");
+    editor.shut_down();
+}
+
+#[test]
+fn a_session_has_one_process_and_sessions_run_side_by_side() {
+    let sandbox = with_script(&[("a.txt", "one\r\n")], &[asks(), says("done")]);
+    let mut editor = Editor::start(&sandbox);
+    let (one, two) = (new_session(&mut editor), new_session(&mut editor));
+    prompt(&mut editor, &one, "first", "queue");
+    prompt(&mut editor, &two, "second", "queue");
+    editor.wait("both questions", |editor| editor.open_questions.len() == 2);
+    let mut other = Editor::start(&sandbox);
+    assert_eq!(refused(&mut other, "pilcrow/session/open", json!({"session": one})), "conflict");
+    other.shut_down();
+    question(&mut editor, Some("Yes"));
+    question(&mut editor, Some("Yes"));
+    settled(&mut editor, &one, 1);
+    settled(&mut editor, &two, 1);
+    // Typed errors.
+    for (method, params) in [
+        ("pilcrow/session/open", json!({"session": "none-such"})),
+        ("pilcrow/prompt", json!({"session": "none-such", "text": "go"})),
+        ("pilcrow/cancel", json!({"session": "none-such"})),
+    ] {
+        assert_eq!(refused(&mut editor, method, params), "not_found", "{method}");
+    }
+    let empty = json!({"session": one, "text": " "});
+    assert_eq!(refused(&mut editor, "pilcrow/prompt", empty), "invalid_arguments");
+    let outside = json!({"cwd": "/etc"});
+    assert_eq!(refused(&mut editor, "pilcrow/session/new", outside), "invalid_arguments");
+    editor.shut_down();
+}
+
+#[test]
+fn a_live_session_edits_the_unsaved_text_of_a_crlf_file() {
+    let lines = [
+        json!({"tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
+        json!({
+            "capture": {"a": {"after": "[a.txt#", "before": "]"}},
+            "tool_calls": [{"name": "edit", "arguments": {"patch": "[a.txt#{{a}}]\nPUT 2:\n+TWO\n"}}],
+        }),
+        json!({"expect": {"last_is_error": false}, "text": "done"}),
+    ];
+    let sandbox = with_script(&[("a.txt", "one\r\n")], &lines);
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.txt");
+    editor.open(&file, "plaintext", "one\r\n");
+    editor.replace(&file, 5..5, "two\r\n");
+    editor.answers.push_back(Some("Allow"));
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "go", "queue");
+    settled(&mut editor, &session, 1);
+    assert_eq!((editor.text(&file), sandbox.read("a.txt").as_str()), ("one\r\nTWO\r\n", "one\r\n"));
+    let unsaved = |editor: &Editor| {
+        events(editor, &session, "notice").iter().any(|it| it["text"] == "changed and not saved: a.txt")
+    };
+    editor.wait("the unsaved file", |editor| unsaved(editor));
+    let undo = editor.run("pilcrow.undo", json!({"session": session}));
+    assert_eq!(editor.ended(&undo), "done");
+    assert_eq!(editor.text(&file), "one\r\ntwo\r\n");
+    editor.shut_down();
+}
