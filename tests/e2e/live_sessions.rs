@@ -247,3 +247,54 @@ fn a_live_session_edits_the_unsaved_text_of_a_crlf_file() {
     assert_eq!(editor.text(&file), "one\r\ntwo\r\n");
     editor.shut_down();
 }
+
+#[test]
+fn the_queue_is_edited_reordered_and_sent() {
+    let lines = [asks(), after("b2", "two"), after("c", "three")];
+    let sandbox = with_script(&[], &lines);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "first", "queue");
+    editor.wait("a question", |editor| !editor.open_questions.is_empty());
+    let mut id = |text: &str| prompt(&mut editor, &session, text, "queue")["message_id"].clone();
+    let (a, b, c) = (id("a"), id("b"), id("c"));
+    let queue = |editor: &Editor| -> Vec<(String, String)> {
+        let last = events(editor, &session, "queue_update").pop().unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let messages = last["messages"].as_array().unwrap().iter();
+        messages.map(|message| (text(&message["queue"]), text(&message["text"]))).collect()
+    };
+    let of = |queue: &str, text: &str| (queue.to_owned(), text.to_owned());
+    let edit = |editor: &mut Editor, id: &Value, mut change: Value| {
+        change["session"] = json!(session);
+        change["message_id"] = id.clone();
+        ok(editor, "pilcrow/queue/edit", change);
+    };
+    edit(&mut editor, &c, json!({"before": a}));
+    edit(&mut editor, &b, json!({"text": "b2", "mode": "steer"}));
+    let removed = ok(&mut editor, "pilcrow/queue/remove", json!({"session": session, "message_id": a}));
+    assert_eq!(removed["text"], "a");
+    editor.wait("the events", |editor| queue(editor) == [of("steering", "b2"), of("follow_up", "c")]);
+    let gone = json!({"session": session, "message_id": a, "text": "again"});
+    assert_eq!(refused(&mut editor, "pilcrow/queue/edit", gone), "not_found");
+    question(&mut editor, Some("Yes"));
+    settled(&mut editor, &session, 1);
+    assert!(queue(&editor).is_empty());
+    let delivered = events(&editor, &session, "message_start");
+    assert!(delivered.iter().any(|start| start["message_id"] == b), "the queue's id is the message's");
+
+    // A message that a cancelled run left is sent.
+    let lines = [json!({"text": "Thinking.", "wait_for_cancel": true}), after("now", "four")];
+    let sandbox = with_script(&[], &lines);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "think", "queue");
+    editor.wait("the answer's beginning", |editor| !events(editor, &session, "message_update").is_empty());
+    let left = prompt(&mut editor, &session, "now", "queue")["message_id"].clone();
+    ok(&mut editor, "pilcrow/cancel", json!({"session": session}));
+    settled(&mut editor, &session, 1);
+    let send = json!({"session": session, "message_id": left, "mode": "interrupt"});
+    ok(&mut editor, "pilcrow/queue/edit", send);
+    editor.wait("the answer", |editor| texts(editor, &session).contains(&"four".to_owned()));
+    editor.shut_down();
+}

@@ -10,8 +10,8 @@ use editor_sync::apply_edit::EditorPort;
 use futures_util::future::{BoxFuture, ready};
 use host::ProjectHandle;
 use host::service::{
-    Cancelled, DeliveryMode, ListSessions, NewSession, OpenSession, PromptParams, ServiceError,
-    ServiceOptions, SessionParams, SessionService,
+    Cancelled, DeliveryMode, ListSessions, NewSession, OpenSession, PromptParams, QueueEdit, QueueRemove,
+    ServiceError, ServiceOptions, SessionParams, SessionService,
 };
 use host::session::Subject;
 use parking_lot::Mutex;
@@ -116,7 +116,9 @@ impl EventSink for Sink {
 
 /// Whether [`request`] handles `method`.
 pub(crate) fn is_session_method(method: &str) -> bool {
-    method.starts_with("pilcrow/session/") || matches!(method, "pilcrow/prompt" | "pilcrow/cancel")
+    const GROUPS: [&str; 2] = ["pilcrow/session/", "pilcrow/queue/"];
+    GROUPS.iter().any(|group| method.starts_with(group))
+        || matches!(method, "pilcrow/prompt" | "pilcrow/cancel")
 }
 
 /// Handles a request of a plugin.
@@ -167,6 +169,14 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
         "pilcrow/cancel" => {
             let SessionParams { session } = read(params)?;
             now(sessions.cancel(&session, &connection.port).map(|cancelled| Cancelled { cancelled }))
+        }
+        "pilcrow/queue/edit" => {
+            let params: QueueEdit = read(params)?;
+            later(async move { connection.sessions.service.edit_queue(params).await })
+        }
+        "pilcrow/queue/remove" => {
+            let params: QueueRemove = read(params)?;
+            later(async move { connection.sessions.service.remove_queued(&params).await })
         }
         _ => return Err(RpcError::method_not_found(method)),
     })

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::store::{LoadedSession, StoreError};
-use agent::{Envelope, EventSink, Message};
+use agent::{Envelope, EventSink, Message, Queue};
 use parking_lot::Mutex;
 use policy::{ErrorCode, Redactor};
 use tokio_util::sync::CancellationToken;
@@ -160,6 +160,41 @@ impl SessionService {
         Ok(live.prompt(&text, request.mode))
     }
 
+    /// Changes, moves or sends a queued message.
+    ///
+    /// # Errors
+    /// When the session is not live, or a message is not queued any more.
+    pub async fn edit_queue(&self, edit: QueueEdit) -> Result<Done, ServiceError> {
+        let QueueEdit { session, message_id, text, mode, before } = edit;
+        let live = self.live(&session)?;
+        let text = text.map(|text| live.hosted.render(&text, None)).transpose()?;
+        let message = text.map(Message::user);
+        let queue = match mode {
+            None => None,
+            Some(DeliveryMode::Queue) => Some(Queue::FollowUp),
+            Some(DeliveryMode::Steer) => Some(Queue::Steering),
+            Some(DeliveryMode::Interrupt) => {
+                let removed = live.session().unqueue(&message_id).await;
+                let (_, mut queued) = removed.ok_or_else(|| not_queued(&message_id))?;
+                queued.message = message.unwrap_or(queued.message);
+                live.deliver(queued, DeliveryMode::Interrupt);
+                return Ok(Done {});
+            }
+        };
+        let edited = live.session().edit_queued(&message_id, message, queue, before.as_deref()).await;
+        if edited { Ok(Done {}) } else { Err(not_queued(&message_id)) }
+    }
+
+    /// Removes a queued message; returns its text.
+    ///
+    /// # Errors
+    /// When the session is not live, or the message is not queued any more.
+    pub async fn remove_queued(&self, request: &QueueRemove) -> Result<RemovedMessage, ServiceError> {
+        let removed = self.live(&request.session)?.session().unqueue(&request.message_id).await;
+        let (_, queued) = removed.ok_or_else(|| not_queued(&request.message_id))?;
+        Ok(RemovedMessage { text: queued.message.text() })
+    }
+
     /// Cancels the run of a session; queued messages stay.
     ///
     /// # Errors
@@ -225,6 +260,13 @@ impl SessionService {
     fn live(&self, session: &str) -> Result<Arc<Live>, ServiceError> {
         self.find(session).ok_or_else(|| ServiceError::not_live(session))
     }
+}
+
+fn not_queued(message_id: &str) -> ServiceError {
+    ServiceError::new(
+        ErrorCode::NotFound,
+        format!("message {message_id:?}, or the one it is placed before, is not queued any more"),
+    )
 }
 
 /// Finds the full id of a stored session.

@@ -199,6 +199,32 @@ pub enum PromptStatus {
     Interrupting,
 }
 
+/// Parameters of `queue/edit`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct QueueEdit {
+    pub session: String,
+    pub message_id: String,
+    /// The new text.
+    pub text: Option<String>,
+    /// The new time of delivery; `interrupt` sends the message now.
+    pub mode: Option<DeliveryMode>,
+    /// The message before which it is placed.
+    pub before: Option<String>,
+}
+
+/// Parameters of `queue/remove`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct QueueRemove {
+    pub session: String,
+    pub message_id: String,
+}
+
+/// A message that is not queued any more.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RemovedMessage {
+    pub text: String,
+}
+
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Cancelled {
     /// Whether a run was active.
@@ -230,5 +256,7 @@ pub fn methods() -> Vec<Method> {
         "session/list": ListSessions => SessionList,
         "prompt": PromptParams => PromptAck,
         "cancel": SessionParams => Cancelled,
+        "queue/edit": QueueEdit => Done,
+        "queue/remove": QueueRemove => RemovedMessage,
     }
 }
