@@ -298,3 +298,99 @@ fn the_queue_is_edited_reordered_and_sent() {
     editor.wait("the answer", |editor| texts(editor, &session).contains(&"four".to_owned()));
     editor.shut_down();
 }
+
+#[test]
+fn questions_are_events_that_survive_a_reload() {
+    let write = json!({"name": "write", "arguments": {"path": "new.txt", "content": "new"}});
+    let lines =
+        [asks(), json!({"tool_calls": [write]}), json!({"expect": {"last_is_error": false}, "text": "done"})];
+    let sandbox = with_script(&[], &lines);
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        params["capabilities"]["experimental"] = json!({"pilcrow": {"questions": true}});
+    });
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "go", "queue");
+    editor.wait("the question", |editor| events(editor, &session, "input_request").len() == 1);
+    // A client that lost its view finds the question in the state.
+    let state = ok(&mut editor, "pilcrow/session/open", json!({"session": session}))["state"].clone();
+    let asked = &state["questions"][0];
+    assert_eq!((&asked["question"], &asked["options"]), (&json!("Go on?"), &json!(["Yes", "No"])));
+    let answer = json!({"session": session, "request_id": asked["request_id"], "answer": "Yes"});
+    let wrong = json!({"session": session, "request_id": asked["request_id"], "answer": "once"});
+    assert_eq!(refused(&mut editor, "pilcrow/permission", wrong), "not_found", "a question of another kind");
+    ok(&mut editor, "pilcrow/input", answer.clone());
+    assert_eq!(refused(&mut editor, "pilcrow/input", answer), "not_found", "the first answer counts");
+    editor.wait("the permission", |editor| events(editor, &session, "permission_request").len() == 1);
+    let asked = events(&editor, &session, "permission_request").remove(0);
+    assert_eq!(asked["answers"], json!(["once", "session", "always", "no"]));
+    let answer = json!({"session": session, "request_id": asked["request_id"], "answer": "once"});
+    ok(&mut editor, "pilcrow/permission", answer);
+    settled(&mut editor, &session, 1);
+    assert_eq!(sandbox.read("new.txt"), "new");
+    assert!(editor.all("window/showMessageRequest").is_empty());
+    let state = ok(&mut editor, "pilcrow/session/open", json!({"session": session}))["state"].clone();
+    assert_eq!(state["questions"], json!([]));
+    editor.shut_down();
+
+    // A client without the capability may answer by the event too; the message is withdrawn.
+    let sandbox = with_script(&[], &[asks(), says("done")]);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "go", "queue");
+    editor.wait("a question", |editor| !editor.open_questions.is_empty());
+    let asked = events(&editor, &session, "input_request").remove(0);
+    let answer = json!({"session": session, "request_id": asked["request_id"], "answer": "No"});
+    ok(&mut editor, "pilcrow/input", answer);
+    settled(&mut editor, &session, 1);
+    assert_eq!(events(&editor, &session, "input_resolved")[0]["answer"], "No");
+    editor.shut_down();
+}
+
+#[test]
+fn options_forks_titles_and_status() {
+    let sandbox = with_script(&[], &[says("one"), says("two")]);
+    let profile = sandbox.home().join("config/agents/careful");
+    std::fs::create_dir_all(&profile).expect("a profile");
+    let mut editor = Editor::start(&sandbox);
+    let view = ok(&mut editor, "pilcrow/session/new", json!({}));
+    let session = view["session"].as_str().unwrap().to_owned();
+    let current = |options: &Value| -> Vec<String> {
+        let options = options.as_array().unwrap().iter();
+        options.skip(1).map(|option| option["currentValue"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(current(&view["options"]), ["default", "prompt", "default"]);
+    let first = prompt(&mut editor, &session, "first", "queue")["message_id"].clone();
+    settled(&mut editor, &session, 1);
+    let set = |editor: &mut Editor, option: &str, value: &str| {
+        let params = json!({"session": session, "option": option, "value": value});
+        ok(editor, "pilcrow/session/setOption", params)["options"].clone()
+    };
+    set(&mut editor, "agent", "careful");
+    set(&mut editor, "thinking", "high");
+    assert_eq!(current(&set(&mut editor, "mode", "permissive")), ["high", "permissive", "careful"]);
+    assert_eq!(set(&mut editor, "model", "planner")[0]["currentValue"], "planner");
+    for (option, value) in [("mode", "plan"), ("thinking", "a lot"), ("model", "none/such"), ("x", "y")] {
+        let params = json!({"session": session, "option": option, "value": value});
+        assert_eq!(
+            refused(&mut editor, "pilcrow/session/setOption", params),
+            "invalid_arguments",
+            "{option}"
+        );
+    }
+    ok(&mut editor, "pilcrow/session/rename", json!({"session": session, "title": "My work"}));
+    let fork = ok(&mut editor, "pilcrow/session/fork", json!({"session": session, "message_id": first}));
+    assert_eq!(fork["state"]["messages"].as_array().unwrap().len(), 1);
+    assert_ne!(fork["session"], session);
+    let listed = ok(&mut editor, "pilcrow/session/list", json!({}))["sessions"].clone();
+    let titles: Vec<&Value> = listed.as_array().unwrap().iter().map(|it| &it["title"]).collect();
+    assert!(titles.contains(&&json!("My work")), "{titles:?}");
+    let status = ok(&mut editor, "pilcrow/status", json!({"session": session}));
+    assert_eq!((&status["session"]["model"], &status["servers"]), (&json!("planner"), &json!([])));
+    assert!(status["sandbox"].is_string() && status["session"]["usage"].is_object(), "{status}");
+    for id in [json!(session), fork["session"].clone()] {
+        ok(&mut editor, "pilcrow/session/delete", json!({"session": id}));
+    }
+    let listed = ok(&mut editor, "pilcrow/session/list", json!({}))["sessions"].clone();
+    assert_eq!(listed, json!([]));
+    editor.shut_down();
+}

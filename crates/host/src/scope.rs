@@ -78,6 +78,11 @@ impl RequestScope {
         Ok(Self { project, policy, approver, context, registry, servers, starter: RunId::new() })
     }
 
+    /// Returns the scope with another approver.
+    pub(crate) fn asking(self, approver: Arc<dyn Approver>) -> Self {
+        Self { approver, ..self }
+    }
+
     pub fn project(&self) -> &Arc<Project> {
         &self.project
     }

@@ -33,11 +33,13 @@ pub(crate) struct EditorApprover {
     trusted: Option<bool>,
     /// Directory of the diff that the editor shows.
     state: StateDir,
+    /// Whether the client answers by the question's event, so that no message is shown.
+    pub by_event: bool,
 }
 
 impl EditorApprover {
     pub fn new(peer: &Peer, client: &Arc<Client>, trusted: Option<bool>, state: StateDir) -> Self {
-        Self { peer: peer.clone(), client: Arc::clone(client), trusted, state }
+        Self { peer: peer.clone(), client: Arc::clone(client), trusted, state, by_event: false }
     }
 }
 
@@ -47,6 +49,10 @@ impl Approver for EditorApprover {
             if let (QuestionKind::Trust, Some(trusted)) = (question.kind, self.trusted) {
                 let reason = "the folder is in restricted mode; trust it in the editor".to_owned();
                 return if trusted { Answer::Once } else { Answer::Refused { reason } };
+            }
+            if self.by_event {
+                cancel.cancelled().await;
+                return Answer::No { text: String::new() };
             }
             let diff = question.kind == QuestionKind::Write && !question.detail.is_empty();
             // Our plugin shows the diff with the question.
@@ -85,6 +91,10 @@ impl Approver for EditorApprover {
 
 impl EditorApprover {
     async fn ask_choice(&self, choice: Choice, cancel: &CancellationToken) -> Chosen {
+        if self.by_event {
+            cancel.cancelled().await;
+            return Chosen::Dismissed;
+        }
         let message =
             escape_invisible(&choice.question).replace('\n', &self.client.facts.editor.question.line_break);
         let titles: Vec<_> = choice.options.iter().map(|option| escape_invisible_line(option)).collect();

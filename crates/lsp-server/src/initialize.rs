@@ -47,6 +47,8 @@ pub struct Client {
     pub events: bool,
     /// Whether the client is Pilcrow's plugin, which shows answers of any length.
     pub answers: bool,
+    /// Whether it answers by `pilcrow/permission` and `pilcrow/input`.
+    pub questions: bool,
     /// Whether the client is Pilcrow's plugin, which shows `pilcrow/list`.
     pub lists: bool,
 }
@@ -78,6 +80,7 @@ impl Client {
             lens_refresh: supports("/workspace/codeLens/refreshSupport"),
             events: supports("/experimental/pilcrow/events"),
             answers: supports("/experimental/pilcrow/answers"),
+            questions: supports("/experimental/pilcrow/questions"),
             lists: supports("/experimental/pilcrow/lists"),
         }
     }

@@ -299,6 +299,11 @@ impl Server {
         let approver = |trusted| -> Arc<dyn Approver> {
             Arc::new(EditorApprover::new(peer, &client, trusted, self.homes.state.clone()))
         };
+        let by_event = client.questions.then(|| -> Arc<dyn Approver> {
+            let mut approver = EditorApprover::new(peer, &client, client.trusted, self.homes.state.clone());
+            approver.by_event = true;
+            Arc::new(approver)
+        });
         let projects = Arc::new(Projects::new(ProjectsOptions {
             homes: self.homes.clone(),
             editor: Arc::<RequestLineFilter>::clone(&filter) as Arc<dyn Editor>,
@@ -321,7 +326,7 @@ impl Server {
             filter,
             projects,
             runs: Runs::default(),
-            sessions: sessions::Sessions::new(peer, self.agent.clone()),
+            sessions: sessions::Sessions::new(peer, self.agent.clone(), by_event),
             comments: Comments::default(),
             channels: debug::Channels::default(),
             editor_sessions: editor_debug::EditorSessions::default(),

@@ -10,13 +10,14 @@ use editor_sync::apply_edit::EditorPort;
 use futures_util::future::{BoxFuture, ready};
 use host::ProjectHandle;
 use host::service::{
-    Cancelled, DeliveryMode, ListSessions, NewSession, OpenSession, PromptParams, QueueEdit, QueueRemove,
-    ServiceError, ServiceOptions, SessionParams, SessionService,
+    Cancelled, DeleteSession, DeliveryMode, ForkSession, InputParams, ListSessions, NewSession, OpenSession,
+    PermissionParams, PromptParams, QueueEdit, QueueRemove, RenameSession, ServiceError, ServiceOptions,
+    SessionParams, SessionService, SetOption, StatusParams,
 };
 use host::session::Subject;
 use parking_lot::Mutex;
 use paths::AbsPath;
-use policy::ErrorCode;
+use policy::{Approver, ErrorCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -39,10 +40,13 @@ pub struct Sessions {
 type LastRuns = Mutex<HashMap<String, RunId>>;
 
 impl Sessions {
-    pub fn new(peer: &Peer, agent: Option<String>) -> Self {
+    pub fn new(peer: &Peer, agent: Option<String>, approver: Option<Arc<dyn Approver>>) -> Self {
         let last_runs = Arc::<LastRuns>::default();
         let sink = Arc::new(Sink { peer: peer.clone(), last_runs: Arc::clone(&last_runs) });
-        Self { service: SessionService::new(ServiceOptions { sink, default_agent: agent }), last_runs }
+        Self {
+            service: SessionService::new(ServiceOptions { sink, approver, default_agent: agent }),
+            last_runs,
+        }
     }
 
     /// Sends the work to the live session that it continues or compacts, if any.
@@ -117,8 +121,9 @@ impl EventSink for Sink {
 /// Whether [`request`] handles `method`.
 pub(crate) fn is_session_method(method: &str) -> bool {
     const GROUPS: [&str; 2] = ["pilcrow/session/", "pilcrow/queue/"];
-    GROUPS.iter().any(|group| method.starts_with(group))
-        || matches!(method, "pilcrow/prompt" | "pilcrow/cancel")
+    const OTHERS: [&str; 5] =
+        ["pilcrow/prompt", "pilcrow/cancel", "pilcrow/permission", "pilcrow/input", "pilcrow/status"];
+    GROUPS.iter().any(|group| method.starts_with(group)) || OTHERS.contains(&method)
 }
 
 /// Handles a request of a plugin.
@@ -177,6 +182,40 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
         "pilcrow/queue/remove" => {
             let params: QueueRemove = read(params)?;
             later(async move { connection.sessions.service.remove_queued(&params).await })
+        }
+        "pilcrow/session/setOption" => {
+            let params: SetOption = read(params)?;
+            later(async move { connection.sessions.service.set_option(params).await })
+        }
+        "pilcrow/session/fork" => {
+            let params: ForkSession = read(params)?;
+            later(async move {
+                let project = project(&connection, params.cwd.as_deref()).await?;
+                connection.sessions.service.fork(params, project).await
+            })
+        }
+        "pilcrow/session/rename" => {
+            let params: RenameSession = read(params)?;
+            later(async move {
+                let project = project(&connection, params.cwd.as_deref()).await?;
+                connection.sessions.service.rename(params, &project.project).await
+            })
+        }
+        "pilcrow/session/delete" => {
+            let params: DeleteSession = read(params)?;
+            later(async move {
+                let project = project(&connection, params.cwd.as_deref()).await?;
+                connection.sessions.service.delete(params, &project.project).await
+            })
+        }
+        "pilcrow/permission" => now(sessions.service.permit(read::<PermissionParams>(params)?)),
+        "pilcrow/input" => now(sessions.service.input(read::<InputParams>(params)?)),
+        "pilcrow/status" => {
+            let params: StatusParams = read(params)?;
+            later(async move {
+                let project = project(&connection, params.cwd.as_deref()).await?;
+                connection.sessions.service.status(params.session.as_deref(), &project.project).await
+            })
         }
         _ => return Err(RpcError::method_not_found(method)),
     })

@@ -8,7 +8,7 @@ mod stream_redactor;
 
 use futures_util::future::BoxFuture;
 use llm::{Content, Message, StreamEvent, ThinkingLevel, Usage};
-use policy::ErrorCode;
+use policy::{Answer, ErrorCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -116,9 +116,26 @@ pub enum Event {
         duration_ms: u64,
     },
     /// The user is asked for a permission.
-    PermissionRequest { request_id: String, kind: String, title: String, detail: String, files: Vec<String> },
+    PermissionRequest {
+        request_id: String,
+        kind: String,
+        title: String,
+        detail: String,
+        files: Vec<String>,
+        /// The answers that the user may give.
+        #[serde(default)]
+        answers: Vec<PermissionAnswer>,
+    },
     /// The question was answered, or no user was available.
     PermissionResolved { request_id: String, answer: PermissionAnswer },
+    /// The agent asks the user; another answer than the options is possible.
+    InputRequest { request_id: String, question: String, options: Vec<String> },
+    /// The question was answered, or dismissed.
+    InputResolved {
+        request_id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
+    },
     /// A message for the user; `level` is `info` or `warning`.
     Notice { level: String, text: String },
     /// A failed request or turn is retried after the delay.
@@ -264,6 +281,20 @@ pub enum PermissionAnswer {
     Unattended,
 }
 
+impl PermissionAnswer {
+    /// The answer in events; `None` for a refusal that no user gave.
+    pub(crate) fn of(answer: &Answer) -> Option<PermissionAnswer> {
+        match answer {
+            Answer::Once => Some(PermissionAnswer::Once),
+            Answer::Session => Some(PermissionAnswer::Session),
+            Answer::Always => Some(PermissionAnswer::Always),
+            Answer::No { .. } => Some(PermissionAnswer::No),
+            Answer::Unattended => Some(PermissionAnswer::Unattended),
+            Answer::Refused { .. } | Answer::Dismissed => None,
+        }
+    }
+}
+
 /// The failure of a tool call, for programs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolError {
@@ -358,6 +389,16 @@ impl Event {
         }
     }
 
+    /// The id of a question to the user.
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            Event::PermissionRequest { request_id, .. } | Event::InputRequest { request_id, .. } => {
+                Some(request_id)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the event changes the visible state of the session.
     pub(crate) fn changes_state(&self) -> bool {
         match self {
@@ -371,6 +412,8 @@ impl Event {
             | Event::AgentEnd { .. }
             | Event::PermissionRequest { .. }
             | Event::PermissionResolved { .. }
+            | Event::InputRequest { .. }
+            | Event::InputResolved { .. }
             | Event::QueueUpdate { .. }
             | Event::Reloaded { .. }
             | Event::ModelChange { .. }

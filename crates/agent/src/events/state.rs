@@ -34,6 +34,8 @@ pub struct SessionState {
     pub queued: (usize, usize),
     pub queue: Vec<QueuedText>,
     pub plan: Vec<PlanStep>,
+    /// The events of the open questions.
+    pub questions: Vec<Event>,
     /// Whether a compaction is running.
     pub compacting: bool,
     /// Error of the last run; `None` once the next one begins.
@@ -119,6 +121,12 @@ impl SessionState {
             Event::QueueUpdate { steering, follow_up, messages } => {
                 self.queued = (*steering, *follow_up);
                 self.queue.clone_from(messages);
+            }
+            Event::PermissionRequest { .. } | Event::InputRequest { .. } => {
+                self.questions.push(event.clone())
+            }
+            Event::PermissionResolved { request_id, .. } | Event::InputResolved { request_id, .. } => {
+                self.questions.retain(|question| question.request_id() != Some(request_id.as_str()));
             }
             Event::Plan { steps } => self.plan.clone_from(steps),
             Event::CompactionStart { .. } => self.compacting = true,

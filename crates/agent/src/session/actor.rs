@@ -37,6 +37,7 @@ pub(crate) enum Operation {
     Custom { kind: String, data: Value, reply: Reply<Result<(), SessionError>> },
     Replace { messages: Vec<Message>, reply: Reply<Result<(), SessionError>> },
     Switch { entry: String, summary: Option<String>, reply: Reply<Result<(), SessionError>> },
+    Name { name: String, reply: Reply<Result<(), SessionError>> },
     Compact { wishes: String, reply: Reply<Result<bool, SessionError>> },
     Close { reply: Reply<()> },
 }
@@ -108,6 +109,10 @@ impl Actor {
                 }
                 Operation::Switch { entry, summary, reply } => {
                     reply.send(self.switch(&entry, summary.as_deref()).await).ok();
+                }
+                Operation::Name { name, reply } => {
+                    let file = self.transcript.file().ok_or(SessionError::NotKept);
+                    reply.send(file.and_then(|file| Ok(file.append_name(&name)?))).ok();
                 }
                 Operation::Compact { wishes, reply } => {
                     let compacted = self.compact(&wishes).await;

@@ -21,7 +21,7 @@ use crate::run::queues::{Drain, Queue, Queues, Steering};
 use crate::run::reload::ReloadSource;
 use crate::run::settings::{SharedSettings, TurnSettings};
 use crate::session::actor::Actor;
-use crate::session::approver::ReportingApprover;
+use crate::session::approver::{OpenQuestions, ReportingApprover};
 use crate::session::{Inner, Session};
 use crate::store::{LoadedSession, NewSession, SessionFile, SessionStore};
 use crate::tool::Tool;
@@ -288,6 +288,7 @@ impl SessionBuilder {
         let running = Arc::new(Mutex::new(None));
         let disconnected = self.disconnected.child_token();
         let notes = Arc::<Notes>::default();
+        let questions = Arc::<OpenQuestions>::default();
         let settings = Arc::new(SharedSettings::new(current, searches_tools, readable));
         let current = settings.get();
         let (operations, incoming) = mpsc::unbounded_channel();
@@ -300,6 +301,7 @@ impl SessionBuilder {
                 approver: self.approver,
                 events: events.clone(),
                 notes: notes.clone(),
+                open: questions.clone(),
             }),
             invoked: self.invoked,
             reload_source: self.reload_source,
@@ -327,6 +329,7 @@ impl SessionBuilder {
                 settings,
                 state: events.state(),
                 events,
+                questions,
                 current: running,
                 disconnected,
                 tracker,

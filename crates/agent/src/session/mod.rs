@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use llm::{Content, Message, Model, ThinkingLevel, UserMessage};
 use parking_lot::Mutex;
+use policy::{Chosen, Policy};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -24,12 +25,13 @@ pub use error::SessionError;
 
 use crate::events::SessionState;
 use crate::events::emitter::{Attached, Emitter, Replay};
-use crate::events::{Event, EventSink, TerminationReason};
+use crate::events::{Event, EventSink, PermissionAnswer, TerminationReason};
 use crate::run::RunOutcome;
 use crate::run::queues::{Drain, Queue, Queued, QueuedText, Queues, Steering};
 use crate::run::settings::SharedSettings;
 use crate::tool::registry::Registry;
 use actor::Operation;
+use approver::OpenQuestions;
 
 /// A handle to a session; cheap to clone.
 #[derive(Clone)]
@@ -43,6 +45,7 @@ pub(crate) struct Inner {
     pub queues: Arc<Queues>,
     pub settings: Arc<SharedSettings>,
     pub events: Emitter,
+    pub questions: Arc<OpenQuestions>,
     pub state: watch::Receiver<SessionState>,
     /// Cancels the current run.
     pub current: Arc<Mutex<Option<CancellationToken>>>,
@@ -303,6 +306,29 @@ impl Session {
         self.inner.settings.change(|current| current.thinking_level = level);
     }
 
+    /// Sets the model, its fallbacks and the summarizer, from the next turn on.
+    pub fn set_models(
+        &self,
+        model: Arc<dyn Model>,
+        fallbacks: Vec<Arc<dyn Model>>,
+        summarizer: Option<Arc<dyn Model>>,
+    ) {
+        self.inner.settings.change(|current| {
+            (current.model, current.fallbacks, current.summarizer) = (model, fallbacks.into(), summarizer);
+        });
+    }
+
+    /// Sets the policy, from the next turn on.
+    pub fn set_policy(&self, policy: &Policy) {
+        self.inner.settings.set_policy(policy);
+    }
+
+    /// Sets the session's name in its file, after earlier operations.
+    pub async fn set_name(&self, name: impl Into<String>) -> Result<(), SessionError> {
+        let name = name.into();
+        self.ask(|reply| Operation::Name { name, reply }).await.unwrap_or(Err(SessionError::Closed))
+    }
+
     /// Sets the instructions, from the next turn on.
     pub fn set_instructions(&self, instructions: impl Into<String>) {
         let instructions = instructions.into();
@@ -318,6 +344,20 @@ impl Session {
     /// The visible state, as it changes.
     pub fn state(&self) -> watch::Receiver<SessionState> {
         self.inner.state.clone()
+    }
+
+    /// Answers a permission question by the id of its event; `text` explains a refusal.
+    ///
+    /// Returns false if it is not open, or does not offer the answer.
+    pub fn answer_permission(&self, request_id: &str, answer: PermissionAnswer, text: String) -> bool {
+        self.inner.questions.answer_permission(request_id, answer, text)
+    }
+
+    /// Answers a question of the agent by the id of its event.
+    ///
+    /// Returns false if it is not open.
+    pub fn answer_input(&self, request_id: &str, chosen: Chosen) -> bool {
+        self.inner.questions.answer_input(request_id, chosen)
     }
 
     /// Adds a sink after the existing ones; `None` if the session is closed.

@@ -113,6 +113,11 @@ impl SessionFile {
         self.append_entry("context_edit", json!({ "targetId": target, "replacement": message })).map(drop)
     }
 
+    /// Records the session's name.
+    pub fn append_name(&mut self, name: &str) -> Result<(), StoreError> {
+        self.append_entry("session_info", json!({ "name": name })).map(drop)
+    }
+
     /// Records data that no model receives.
     pub fn append_custom(&mut self, id: &str, kind: &str, data: &Value) -> Result<(), StoreError> {
         self.append_as(id, "custom", json!({ "customType": kind, "data": data }))

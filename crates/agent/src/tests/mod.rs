@@ -228,6 +228,8 @@ fn show(event: &Event) -> String {
         Event::ServerStatus { name, state, .. } => format!("server {name} {state}"),
         Event::DebugState { session, state, .. } => format!("debug {session} {state}"),
         Event::PermissionRequest { .. } => "ask".to_owned(),
+        Event::InputRequest { .. } => "input".to_owned(),
+        Event::InputResolved { .. } => "input resolved".to_owned(),
         Event::PermissionResolved { .. } => "answer".to_owned(),
     }
 }

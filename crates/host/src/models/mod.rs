@@ -431,6 +431,15 @@ pub(crate) fn last_model(session: &LoadedSession) -> Option<String> {
     }
 }
 
+/// Returns the name by which a model can be chosen.
+pub(crate) fn name_of(info: &llm::ModelInfo) -> String {
+    match info.provider.as_str() {
+        "pilcrow" => info.id.clone(),
+        "script" | "replay" => format!("{}:{}", info.provider, info.id),
+        _ => info.name(),
+    }
+}
+
 /// Loads the catalogue, merged with the user's `models.toml` and settings.
 ///
 /// The file is next to `config_file`; the settings define providers.

@@ -17,7 +17,7 @@ use crate::session::{HostedSession, ended_well};
 /// A session that is open between its prompts.
 pub(super) struct Live {
     pub hosted: HostedSession,
-    pub project: ProjectHandle,
+    pub project: Arc<ProjectHandle>,
     driver: Mutex<Driver>,
     tasks: TaskTracker,
 }
@@ -32,7 +32,7 @@ struct Driver {
 }
 
 impl Live {
-    pub fn new(hosted: HostedSession, project: ProjectHandle) -> Arc<Self> {
+    pub fn new(hosted: HostedSession, project: Arc<ProjectHandle>) -> Arc<Self> {
         Arc::new(Self { hosted, project, driver: Mutex::default(), tasks: TaskTracker::new() })
     }
 

@@ -4,6 +4,7 @@
 //! its run starts; a message is never lost between a run that ends and a queue.
 
 mod live;
+mod options;
 mod types;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,14 +14,16 @@ use std::time::Duration;
 use agent::store::{LoadedSession, StoreError};
 use agent::{Envelope, EventSink, Message, Queue};
 use parking_lot::Mutex;
-use policy::{ErrorCode, Redactor};
+use policy::{Approver, Chosen, ErrorCode, Redactor, SandboxMode};
 use tokio_util::sync::CancellationToken;
 
 pub use types::*;
 
 use crate::announce::ProjectHandle;
+use crate::models;
 use crate::project::Project;
-use crate::request::{Stop, parse_compact};
+use crate::request::{RequestError, Stop, parse_compact};
+use crate::session::status_events::server_statuses;
 use crate::session::{Input, SessionRequest, Subject};
 use live::Live;
 
@@ -41,6 +44,8 @@ pub struct SessionService {
 pub struct ServiceOptions {
     /// Sink of the events of all live sessions.
     pub sink: Arc<dyn EventSink>,
+    /// Approver of questions instead of the project's own.
+    pub approver: Option<Arc<dyn Approver>>,
     /// Profile of sessions for which neither the request nor their file names one.
     pub default_agent: Option<String>,
 }
@@ -73,7 +78,7 @@ impl SessionService {
     ) -> Result<SessionView, ServiceError> {
         let NewSession { model, agent, .. } = request;
         let request = SessionRequest { model, agent, ..self.request() };
-        let live = self.start(project, request).await?;
+        let live = self.start(Arc::new(project), request).await?;
         view(&live, None).await
     }
 
@@ -95,9 +100,9 @@ impl SessionService {
         let live = match self.find(&id) {
             Some(live) => live,
             None => {
-                let seq = self.state.lock().ended.get(&id).copied().unwrap_or_default();
+                let seq = self.last_seq(&id);
                 let request = SessionRequest { resume: Some(id), seq, ..self.request() };
-                self.start(project, request).await?
+                self.start(Arc::new(project), request).await?
             }
         };
         view(&live, request.since).await
@@ -195,6 +200,156 @@ impl SessionService {
         Ok(RemovedMessage { text: queued.message.text() })
     }
 
+    /// Answers a permission question of a live session.
+    ///
+    /// # Errors
+    /// When the question is not open, or does not offer the answer.
+    pub fn permit(&self, request: PermissionParams) -> Result<Done, ServiceError> {
+        let PermissionParams { session, request_id, answer, text } = request;
+        let live = self.live(&session)?;
+        let answered = live.session().answer_permission(&request_id, answer, text.unwrap_or_default());
+        if answered { Ok(Done {}) } else { Err(not_asked(&request_id)) }
+    }
+
+    /// Answers a question of the agent.
+    ///
+    /// # Errors
+    /// When the question is not open.
+    pub fn input(&self, request: InputParams) -> Result<Done, ServiceError> {
+        let InputParams { session, request_id, answer } = request;
+        let chosen = answer.map_or(Chosen::Dismissed, Chosen::Said);
+        let answered = self.live(&session)?.session().answer_input(&request_id, chosen);
+        if answered { Ok(Done {}) } else { Err(not_asked(&request_id)) }
+    }
+
+    /// Sets an option; the model and the like apply from the next turn on.
+    ///
+    /// # Errors
+    /// When the option or its value is unknown, or a session that runs gets another profile.
+    pub async fn set_option(&self, request: SetOption) -> Result<SessionOptions, ServiceError> {
+        let SetOption { session, option, value } = request;
+        let mut live = self.live(&session)?;
+        if option == "agent" {
+            live = self.set_agent(&live, value).await?;
+        } else {
+            let target = Arc::clone(&live);
+            let set = move || {
+                let Live { hosted, project, .. } = &*target;
+                options::set(&project.project, hosted.session(), hosted.source(), &option, &value)
+            };
+            tokio::task::spawn_blocking(set).await??;
+        }
+        Ok(SessionOptions { options: list_options(&live).await? })
+    }
+
+    /// Opens the session again with another profile.
+    async fn set_agent(&self, live: &Arc<Live>, name: String) -> Result<Arc<Live>, ServiceError> {
+        let _opening = self.opening.lock().await;
+        if live.is_running() || !live.session().queued_texts().is_empty() {
+            let message = "the session runs or has queued messages; set the profile when it is idle";
+            return Err(ServiceError::new(ErrorCode::WrongState, message));
+        }
+        crate::session::profile_directory(&live.project.project.homes, &name)
+            .map_err(|error| ServiceError::new(ErrorCode::InvalidArguments, error.to_string()))?;
+        let id = live.id().to_owned();
+        self.end(live).await;
+        let stored = load(&live.project.project, id.clone()).await?.is_some();
+        let (resume, id) = if stored { (Some(id), None) } else { (None, Some(id)) };
+        let seq = self.last_seq(live.id());
+        let request = SessionRequest { resume, id, seq, agent: Some(name), ..self.request() };
+        self.start(Arc::clone(&live.project), request).await
+    }
+
+    /// Opens a new session that begins as a stored one.
+    ///
+    /// # Errors
+    /// When there is no such session or message, or a directory of Pilcrow fails.
+    pub async fn fork(
+        &self,
+        request: ForkSession,
+        project: ProjectHandle,
+    ) -> Result<SessionView, ServiceError> {
+        let store = project.project.sessions()?;
+        let cwd = project.project.workspace.root().to_string();
+        let fork = move || {
+            let loaded = store.load(&request.session)?;
+            store.fork(&loaded, request.message_id.as_deref(), &cwd)
+        };
+        let id = tokio::task::spawn_blocking(fork).await??;
+        let request = SessionRequest { resume: Some(id), ..self.request() };
+        let live = self.start(Arc::new(project), request).await?;
+        view(&live, None).await
+    }
+
+    /// Sets the title of a live or stored session.
+    ///
+    /// # Errors
+    /// When there is no such session, or another process has it open.
+    pub async fn rename(&self, request: RenameSession, project: &Project) -> Result<Done, ServiceError> {
+        let _opening = self.opening.lock().await;
+        let RenameSession { session, title, .. } = request;
+        if let Some(live) = self.find(&session) {
+            live.session().set_name(title).await.map_err(RequestError::from)?;
+            return Ok(Done {});
+        }
+        let store = project.sessions()?;
+        let rename = move || {
+            let loaded = store.load_locked(&session)?;
+            store.reopen(&loaded).append_name(&title)
+        };
+        tokio::task::spawn_blocking(rename).await??;
+        Ok(Done {})
+    }
+
+    /// Closes and deletes a session.
+    ///
+    /// # Errors
+    /// When there is no such session, or another process has it open.
+    pub async fn delete(&self, request: DeleteSession, project: &Project) -> Result<Done, ServiceError> {
+        let _opening = self.opening.lock().await;
+        let was_live = self.find(&request.session);
+        if let Some(live) = &was_live {
+            self.end(live).await;
+        }
+        let store = project.sessions()?;
+        match tokio::task::spawn_blocking(move || store.delete(&request.session)).await? {
+            // A live session without an entry has no file.
+            Err(StoreError::NotFound { .. }) if was_live.is_some() => Ok(Done {}),
+            deleted => Ok(deleted.map(|_| Done {})?),
+        }
+    }
+
+    /// Reports the state of a project's servers and sandbox, and of a live session.
+    ///
+    /// # Errors
+    /// When the session is not live.
+    pub async fn status(&self, session: Option<&str>, project: &Project) -> Result<StatusView, ServiceError> {
+        let session = match session {
+            None => None,
+            Some(id) => {
+                let live = self.live(id)?;
+                let loaded = load(&live.project.project, live.id().to_owned()).await?;
+                let answer = loaded.as_ref().and_then(LoadedSession::last_answer);
+                let model = live.session().model();
+                Some(SessionStatus {
+                    running: live.is_running(),
+                    model: models::name_of(model.info()),
+                    context_used: answer.map_or(0, |answer| answer.usage.total_tokens),
+                    context_size: model.info().context_window,
+                    usage: loaded.map(|loaded| loaded.usage()).unwrap_or_default(),
+                })
+            }
+        };
+        let servers = server_statuses(&project.servers).await.into_iter();
+        let servers =
+            servers.map(|((name, root), (state, detail))| ServerView { name, root, state, detail }).collect();
+        let sandbox = match project.policy.sandbox_mode() {
+            SandboxMode::Off => "off".to_owned(),
+            _ => project.processes.sandbox().await.level.name().to_owned(),
+        };
+        Ok(StatusView { session, servers, sandbox })
+    }
+
     /// Cancels the run of a session; queued messages stay.
     ///
     /// # Errors
@@ -239,18 +394,27 @@ impl SessionService {
 
     async fn start(
         &self,
-        project: ProjectHandle,
+        project: Arc<ProjectHandle>,
         request: SessionRequest,
     ) -> Result<Arc<Live>, ServiceError> {
         let cancel = CancellationToken::new();
         let stop = Stop { cancel: &cancel, gone: &self.gone };
-        let hosted = project.project.scope().open_session(request, stop).await?;
+        let mut scope = project.project.scope();
+        if let Some(approver) = &self.options.approver {
+            scope = scope.asking(Arc::clone(approver));
+        }
+        let hosted = scope.open_session(request, stop).await?;
         for note in hosted.notes() {
             hosted.note(note.clone()).await;
         }
         let live = Live::new(hosted, project);
         self.state.lock().live.insert(live.id().to_owned(), Arc::clone(&live));
         Ok(live)
+    }
+
+    /// The number of the last event of a closed session.
+    fn last_seq(&self, session: &str) -> u64 {
+        self.state.lock().ended.get(session).copied().unwrap_or_default()
     }
 
     fn find(&self, session: &str) -> Option<Arc<Live>> {
@@ -269,6 +433,21 @@ fn not_queued(message_id: &str) -> ServiceError {
     )
 }
 
+fn not_asked(request_id: &str) -> ServiceError {
+    let message = format!("question {request_id:?} is not open, or does not offer the answer");
+    ServiceError::new(ErrorCode::NotFound, message)
+}
+
+/// The options of a live session.
+async fn list_options(live: &Arc<Live>) -> Result<Vec<ConfigOption>, ServiceError> {
+    let live = Arc::clone(live);
+    let list = move || {
+        let Live { hosted, project, .. } = &*live;
+        options::all(&project.project, hosted.session(), hosted.source(), hosted.agent())
+    };
+    Ok(tokio::task::spawn_blocking(list).await?)
+}
+
 /// Finds the full id of a stored session.
 async fn find_stored(project: &Project, id: String) -> Result<String, ServiceError> {
     let store = project.sessions()?;
@@ -276,7 +455,7 @@ async fn find_stored(project: &Project, id: String) -> Result<String, ServiceErr
 }
 
 /// The events after `since`, or the whole state.
-async fn view(live: &Live, since: Option<u64>) -> Result<SessionView, ServiceError> {
+async fn view(live: &Arc<Live>, since: Option<u64>) -> Result<SessionView, ServiceError> {
     let session = live.hosted.session();
     let closed = || ServiceError::not_live(live.id());
     let replay = session.replay(since).await.ok_or_else(closed)?;
@@ -296,12 +475,13 @@ async fn view(live: &Live, since: Option<u64>) -> Result<SessionView, ServiceErr
                 title: loaded.as_ref().map(LoadedSession::title).unwrap_or_default(),
                 running: live.is_running(),
                 compacting: state.compacting,
-                model: session.model().info().name(),
+                model: models::name_of(session.model().info()),
                 messages: loaded.as_ref().map(messages).unwrap_or_default(),
                 partial: partial.map(|partial| agent::redacted(&redactor, &partial).unwrap_or(partial)),
                 pending_calls: state.pending_calls,
                 queue: agent::redacted(&redactor, &state.queue).unwrap_or(state.queue),
                 plan: agent::redacted(&redactor, &state.plan).unwrap_or(state.plan),
+                questions: agent::redacted(&redactor, &state.questions).unwrap_or(state.questions),
                 error: state.error,
             })
         }
@@ -312,6 +492,7 @@ async fn view(live: &Live, since: Option<u64>) -> Result<SessionView, ServiceErr
         seq: replay.seq,
         events,
         state,
+        options: list_options(live).await?,
     })
 }
 

@@ -2,8 +2,8 @@
 //!
 //! `docs/protocols/language-server.md` documents them; a test of `lsp-server` compares the fields.
 
-use agent::events::PlanStep;
-use agent::{Envelope, Message, QueuedText};
+use agent::events::{PermissionAnswer, PlanStep};
+use agent::{Envelope, Event, Message, QueuedText, Usage};
 use policy::ErrorCode;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,128 @@ pub struct SessionView {
     pub events: Option<Vec<Envelope>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateView>,
+    pub options: Vec<ConfigOption>,
+}
+
+/// An option of a session, in the form of the Agent Client Protocol.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ConfigOption {
+    pub id: String,
+    pub name: String,
+    pub category: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(rename = "currentValue")]
+    pub current_value: String,
+    pub options: Vec<OptionValue>,
+}
+
+/// A value of an option.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct OptionValue {
+    pub value: String,
+    pub name: String,
+}
+
+/// Parameters of `session/setOption`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct SetOption {
+    pub session: String,
+    pub option: String,
+    pub value: String,
+}
+
+/// The options of a session after a change.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SessionOptions {
+    pub options: Vec<ConfigOption>,
+}
+
+/// Parameters of `session/fork`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct ForkSession {
+    pub session: String,
+    pub cwd: Option<String>,
+    /// The last message that the fork has; by default, it has all.
+    pub message_id: Option<String>,
+}
+
+/// Parameters of `session/rename`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct RenameSession {
+    pub session: String,
+    pub cwd: Option<String>,
+    pub title: String,
+}
+
+/// Parameters of `session/delete`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct DeleteSession {
+    pub session: String,
+    pub cwd: Option<String>,
+}
+
+/// Parameters of `permission`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct PermissionParams {
+    pub session: String,
+    pub request_id: String,
+    #[schemars(with = "String")]
+    pub answer: PermissionAnswer,
+    /// The reason of a refusal, for the model.
+    pub text: Option<String>,
+}
+
+/// Parameters of `input`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct InputParams {
+    pub session: String,
+    pub request_id: String,
+    /// An option or another text; without it, the question is dismissed.
+    pub answer: Option<String>,
+}
+
+/// Parameters of `status`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct StatusParams {
+    pub session: Option<String>,
+    pub cwd: Option<String>,
+}
+
+/// The state of a project, and of a live session.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct StatusView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionStatus>,
+    pub servers: Vec<ServerView>,
+    /// `bwrap`, `Landlock`, `none` or `off`.
+    pub sandbox: String,
+}
+
+/// Model, tokens and cost of a session.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SessionStatus {
+    pub running: bool,
+    pub model: String,
+    /// Tokens of the last request and its answer.
+    pub context_used: u64,
+    /// Tokens of a request and its answer at most, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_size: Option<u64>,
+    /// The tokens of all requests, and their cost if known.
+    #[schemars(with = "Value")]
+    pub usage: Usage,
+}
+
+/// A language server.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ServerView {
+    pub name: String,
+    pub root: String,
+    /// `starting`, `running`, `crashed` or `stopped`.
+    pub state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 /// The visible state of a session.
@@ -125,6 +247,9 @@ pub struct StateView {
     pub queue: Vec<QueuedText>,
     #[schemars(with = "Vec<Value>")]
     pub plan: Vec<PlanStep>,
+    /// The events of the open questions.
+    #[schemars(with = "Vec<Value>")]
+    pub questions: Vec<Event>,
     /// Error of the last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -258,5 +383,12 @@ pub fn methods() -> Vec<Method> {
         "cancel": SessionParams => Cancelled,
         "queue/edit": QueueEdit => Done,
         "queue/remove": QueueRemove => RemovedMessage,
+        "session/setOption": SetOption => SessionOptions,
+        "session/fork": ForkSession => SessionView,
+        "session/rename": RenameSession => Done,
+        "session/delete": DeleteSession => Done,
+        "permission": PermissionParams => Done,
+        "input": InputParams => Done,
+        "status": StatusParams => StatusView,
     }
 }

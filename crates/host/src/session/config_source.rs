@@ -15,7 +15,7 @@ use agent::{Limits, Registry, Reload, ReloadSource, Retries};
 use llm::Model;
 use parking_lot::{Mutex, MutexGuard};
 use paths::{AbsPath, Homes};
-use policy::Policy;
+use policy::{Mode, Policy};
 use tools::{Shell, ToolContext};
 
 use crate::config::Config;
@@ -50,6 +50,10 @@ struct Current {
     reported: HashSet<String>,
     /// Notes to report before the first turn.
     pending: Vec<String>,
+    /// The mode that the user chose for the session.
+    mode: Option<Mode>,
+    /// Whether the user chose the model for the session.
+    keeps_model: bool,
 }
 
 /// The agent and directory of the session that a source is for.
@@ -98,6 +102,8 @@ impl SessionConfigSource {
             config_stamps,
             definitions: definition_stamps(homes, &sources),
             reported: HashSet::new(),
+            mode: None,
+            keeps_model: false,
         };
         Ok(Self {
             project: Arc::clone(project),
@@ -118,6 +124,30 @@ impl SessionConfigSource {
     /// Sets the function that chooses the model again after a change of settings.
     pub(super) fn choose_by(&self, choose: ChooseModel) {
         self.choose.set(choose).ok();
+    }
+
+    /// Keeps the current model when the settings change.
+    pub(crate) fn keep_model(&self) {
+        self.state().keeps_model = true;
+    }
+
+    /// Returns the mode of the session's policy.
+    pub(crate) fn mode(&self) -> Mode {
+        let state = self.state();
+        state.mode.unwrap_or(state.config.values.policy.mode.0)
+    }
+
+    /// Sets the mode instead of that of the settings; returns the policy.
+    pub(crate) fn set_mode(&self, mode: Mode) -> Policy {
+        let mut state = self.state();
+        state.mode = Some(mode);
+        self.policy_under(&state.config, Some(mode), &state.context)
+    }
+
+    fn policy_under(&self, config: &Config, mode: Option<Mode>, context: &Context) -> Policy {
+        let mode = mode.unwrap_or(config.values.policy.mode.0);
+        let policy = self.policy.under(mode, config.rules(), config.values.exec.options());
+        policy.allowing_reads(&self.readable_with(context))
     }
 
     /// Returns the system prompt, with the context files.
@@ -209,7 +239,7 @@ impl SessionConfigSource {
                         Err(error) => change.problems.push(format!("{error:#}")),
                     }
                 }
-                self.apply_config(&config, &names, &state.context, change);
+                self.apply_config(&config, &names, state, change);
                 change.changed.extend(names.into_iter().map(|name| {
                     if applies_next_turn(&name) { name } else { format!("{name} (from the next run on)") }
                 }));
@@ -219,7 +249,8 @@ impl SessionConfigSource {
     }
 
     /// Applies changed settings to the next turn.
-    fn apply_config(&self, config: &Config, names: &[String], context: &Context, change: &mut Reload) {
+    fn apply_config(&self, config: &Config, names: &[String], state: &Current, change: &mut Reload) {
+        let context = &state.context;
         let any =
             |groups: &[&str]| names.iter().any(|name| groups.iter().any(|group| name.starts_with(group)));
         if any(&["tools.discovery"]) {
@@ -232,13 +263,11 @@ impl SessionConfigSource {
             self.context.set_settings(project::tool_settings(config));
         }
         if any(&["policy.", "exec."]) {
-            let policy =
-                self.policy.under(config.values.policy.mode.0, config.rules(), config.values.exec.options());
-            change.policy = Some(Arc::new(policy.allowing_reads(&self.readable_with(context))));
+            change.policy = Some(Arc::new(self.policy_under(config, state.mode, context)));
         }
-        if let Some(choose) =
-            self.choose.get().filter(|_| any(&["model.d", "providers.", "roles.", "thinking.", "proxy."]))
-        {
+        if let Some(choose) = self.choose.get().filter(|_| {
+            !state.keeps_model && any(&["model.d", "providers.", "roles.", "thinking.", "proxy."])
+        }) {
             match choose(config) {
                 Ok(model) => change.model = Some(model),
                 Err(error) => change.problems.push(format!("{error:#}\nthe previous model stays in use")),

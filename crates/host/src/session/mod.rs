@@ -6,7 +6,7 @@ mod config_source;
 mod environment;
 mod profile;
 mod prompt;
-mod status_events;
+pub(crate) mod status_events;
 pub(crate) mod unsaved;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ use workspace::RunId;
 
 pub use config_source::{SessionConfigSource, SourceOptions};
 pub use profile::profile_directory;
+pub(crate) use profile::profile_names;
 pub use prompt::{Focus, Subject, is_undo, planner_help};
 
 use crate::config::Config;
@@ -138,9 +139,19 @@ pub struct HostedSession {
     unsaved: Mutex<UnsavedFiles>,
     cancel: CancellationToken,
     source: Arc<SessionConfigSource>,
+    /// Name of the agent profile.
+    agent: Option<String>,
 }
 
 impl HostedSession {
+    pub(crate) fn source(&self) -> &SessionConfigSource {
+        &self.source
+    }
+
+    pub(crate) fn agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
     pub fn session(&self) -> &Session {
         &self.session
     }
@@ -310,7 +321,17 @@ pub(crate) async fn open(
     }
     let unsaved = Mutex::new(UnsavedFiles::watch(&scope.project.workspace));
     let cancel = stop.cancel.clone();
-    Ok(HostedSession { session, scope: scope.clone(), prompts, images, notes, unsaved, cancel, source })
+    Ok(HostedSession {
+        session,
+        scope: scope.clone(),
+        prompts,
+        images,
+        notes,
+        unsaved,
+        cancel,
+        source,
+        agent: profile.name,
+    })
 }
 
 /// The contents of the files for a request.

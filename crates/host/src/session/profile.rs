@@ -62,15 +62,21 @@ pub fn profile_directory(homes: &Homes, name: &str) -> anyhow::Result<AbsPath> {
     if plain && directory.as_path().is_dir() {
         return Ok(directory);
     }
-    let entries = std::fs::read_dir(&profiles).into_iter().flatten().filter_map(Result::ok);
-    let directories = entries.filter(|entry| entry.path().is_dir());
-    let mut names: Vec<String> =
-        directories.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
+    let names = profile_names(homes);
     let known = if names.is_empty() {
         "there is none yet".to_owned()
     } else {
         format!("there are {}", names.join(", "))
     };
     bail!("there is no agent {name:?} in {profiles}; {known}")
+}
+
+/// Lists the names of the agent profiles, in order.
+pub(crate) fn profile_names(homes: &Homes) -> Vec<String> {
+    let entries = std::fs::read_dir(homes.config.join("agents")).into_iter().flatten().filter_map(Result::ok);
+    let directories = entries.filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> =
+        directories.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
 }

@@ -27,7 +27,7 @@ pub(super) struct StatusForwarder {
 }
 
 /// State and detail of each server, by name and root.
-type ServerStatuses = BTreeMap<(String, String), (String, Option<String>)>;
+pub(crate) type ServerStatuses = BTreeMap<(String, String), (String, Option<String>)>;
 
 impl StatusForwarder {
     /// Reports changes from now on to `session`.
@@ -83,7 +83,7 @@ fn changed(before: &ServerStatuses, now: &ServerStatuses) -> ServerStatuses {
     now.iter().filter(differs).map(|(at, state)| (at.clone(), state.clone())).collect()
 }
 
-async fn server_statuses(servers: &ServerPool) -> ServerStatuses {
+pub(crate) async fn server_statuses(servers: &ServerPool) -> ServerStatuses {
     let all = servers.status().await.into_iter().map(|status| {
         let (state, detail) = match status.state {
             ServerState::Stopped => ("stopped", None),
