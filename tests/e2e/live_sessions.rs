@@ -394,3 +394,24 @@ fn options_forks_titles_and_status() {
     assert_eq!(listed, json!([]));
     editor.shut_down();
 }
+
+#[test]
+fn prompts_link_files_that_are_completed() {
+    let sandbox = with_script(&[("src/main.rs", "one\n"), ("a.txt", "one\n")], &[says("one")]);
+    sandbox.make_repository();
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    let items = ok(&mut editor, "pilcrow/context/complete", json!({"query": "smain"}))["items"].clone();
+    assert_eq!((items.as_array().unwrap().len(), &items[0]["name"]), (1, &json!("src/main.rs")));
+    let uri = items[0]["uri"].as_str().unwrap();
+    let context = json!([{"uri": uri}, {"uri": format!("{uri}#L1-L2")}]);
+    ok(&mut editor, "pilcrow/prompt", json!({"session": session, "text": "go", "context": context}));
+    settled(&mut editor, &session, 1);
+    assert_eq!(
+        texts(&editor, &session)[0],
+        "go\n\n(This is about src/main.rs.)\n\n(This is about lines 1 to 2 of src/main.rs.)"
+    );
+    let wrong = json!({"session": session, "text": "go", "context": [{"uri": "https://a/b"}]});
+    assert_eq!(refused(&mut editor, "pilcrow/prompt", wrong), "invalid_arguments");
+    editor.shut_down();
+}

@@ -10,9 +10,9 @@ use editor_sync::apply_edit::EditorPort;
 use futures_util::future::{BoxFuture, ready};
 use host::ProjectHandle;
 use host::service::{
-    Cancelled, DeleteSession, DeliveryMode, ForkSession, InputParams, ListSessions, NewSession, OpenSession,
-    PermissionParams, PromptParams, QueueEdit, QueueRemove, RenameSession, ServiceError, ServiceOptions,
-    SessionParams, SessionService, SetOption, StatusParams,
+    Cancelled, CompleteContext, DeleteSession, DeliveryMode, ForkSession, InputParams, ListSessions,
+    NewSession, OpenSession, PermissionParams, PromptParams, QueueEdit, QueueRemove, RenameSession,
+    ServiceError, ServiceOptions, SessionParams, SessionService, SetOption, StatusParams,
 };
 use host::session::Subject;
 use parking_lot::Mutex;
@@ -73,7 +73,7 @@ impl Sessions {
         mode: DeliveryMode,
         subject: Option<&Subject>,
     ) -> Result<String, RpcError> {
-        let params = PromptParams { session: session.to_owned(), text, mode };
+        let params = PromptParams { session: session.to_owned(), text, mode, context: Vec::new() };
         self.service.prompt(&params, subject).map_err(rpc_error)?;
         Ok(params.session)
     }
@@ -120,7 +120,7 @@ impl EventSink for Sink {
 
 /// Whether [`request`] handles `method`.
 pub(crate) fn is_session_method(method: &str) -> bool {
-    const GROUPS: [&str; 2] = ["pilcrow/session/", "pilcrow/queue/"];
+    const GROUPS: [&str; 3] = ["pilcrow/session/", "pilcrow/queue/", "pilcrow/context/"];
     const OTHERS: [&str; 5] =
         ["pilcrow/prompt", "pilcrow/cancel", "pilcrow/permission", "pilcrow/input", "pilcrow/status"];
     GROUPS.iter().any(|group| method.starts_with(group)) || OTHERS.contains(&method)
@@ -215,6 +215,13 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
             later(async move {
                 let project = project(&connection, params.cwd.as_deref()).await?;
                 connection.sessions.service.status(params.session.as_deref(), &project.project).await
+            })
+        }
+        "pilcrow/context/complete" => {
+            let CompleteContext { query, cwd } = read(params)?;
+            later(async move {
+                let project = project(&connection, cwd.as_deref()).await?;
+                connection.sessions.service.complete_context(query, &project.project).await
             })
         }
         _ => return Err(RpcError::method_not_found(method)),

@@ -3,6 +3,7 @@
 //! Invariants: one session has one writer, which holds the lock of its file; a prompt is answered before
 //! its run starts; a message is never lost between a run that ends and a queue.
 
+mod context;
 mod live;
 mod options;
 mod types;
@@ -162,6 +163,7 @@ impl SessionService {
             return Ok(live.compact(wishes));
         }
         let text = live.hosted.render(&request.text, subject)?;
+        let text = context::with_links(&text, &request.context, &live.project.project.workspace)?;
         Ok(live.prompt(&text, request.mode))
     }
 
@@ -317,6 +319,20 @@ impl SessionService {
             Err(StoreError::NotFound { .. }) if was_live.is_some() => Ok(Done {}),
             deleted => Ok(deleted.map(|_| Done {})?),
         }
+    }
+
+    /// Completes the links of a prompt.
+    ///
+    /// # Errors
+    /// When the search fails.
+    pub async fn complete_context(
+        &self,
+        query: String,
+        project: &Project,
+    ) -> Result<ContextItems, ServiceError> {
+        let workspace = project.workspace.clone();
+        let complete = move || context::complete(&workspace, &query);
+        Ok(ContextItems { items: tokio::task::spawn_blocking(complete).await? })
     }
 
     /// Reports the state of a project's servers and sandbox, and of a live session.

@@ -303,6 +303,38 @@ pub struct PromptParams {
     pub text: String,
     #[serde(default)]
     pub mode: DeliveryMode,
+    /// Files that the prompt is about.
+    #[serde(default)]
+    pub context: Vec<ContextLink>,
+}
+
+/// A link to a file, or to lines of it (`#L3-L7`).
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct ContextLink {
+    pub uri: String,
+}
+
+/// Parameters of `context/complete`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct CompleteContext {
+    pub query: String,
+    pub cwd: Option<String>,
+}
+
+/// The best matches first.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ContextItems {
+    pub items: Vec<ContextItem>,
+}
+
+/// A thing that a prompt may link.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ContextItem {
+    /// `file`.
+    pub kind: String,
+    /// The path below the project's root.
+    pub name: String,
+    pub uri: String,
 }
 
 /// The acknowledgement of a prompt.
@@ -390,5 +422,6 @@ pub fn methods() -> Vec<Method> {
         "permission": PermissionParams => Done,
         "input": InputParams => Done,
         "status": StatusParams => StatusView,
+        "context/complete": CompleteContext => ContextItems,
     }
 }
