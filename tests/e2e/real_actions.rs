@@ -121,11 +121,11 @@ fn look(asker: &mut Asker) {
     );
     asker.holds(
         json!({"action": "type_definition", "file": "main.py", "line": 6, "symbol": "first"}),
-        &[":class Square(Shape):"],
+        &["\tclass Square(Shape):"],
     );
     asker.holds(
         json!({"action": "implementation", "file": "web.ts", "symbol": "Shape.area"}),
-        &["1 place (typescript-language-server)", "6", ":  area(): number {"],
+        &["1 place (typescript-language-server)", "6", "\t  area(): number {"],
     );
     asker.holds(
         json!({"action": "references", "symbol": "total", "file": "shapes.py"}),
