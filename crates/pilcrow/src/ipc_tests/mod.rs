@@ -449,7 +449,7 @@ impl Ran {
 /// Builds a patch that replaces the line `old` of a file that `read` showed.
 fn patch(shown: &str, old: &str, new: &str) -> String {
     let (header, rows) = shown.split_once('\n').unwrap();
-    let row = rows.lines().find(|row| row.ends_with(&format!(":{old}"))).unwrap();
-    let anchor = row.split_once(':').unwrap().0;
+    let row = rows.lines().find(|row| row.ends_with(&format!("\t{old}"))).unwrap();
+    let anchor = row.split_once('\t').unwrap().0;
     format!("{header}\nPUT {anchor}:\n+{new}\n")
 }

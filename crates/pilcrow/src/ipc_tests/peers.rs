@@ -15,7 +15,7 @@ fn standalone_does_not_write_open_files_of_the_owner() {
     let place = Place::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     let mut owner = place.owner("Ed 1.0", &[("a.txt", "open, saved\n", false)]);
     // The disk's text, not the editor's.
-    let shown = place.run(&["read", "a.txt", "--standalone"]).expect(0).says(&[":one"]);
+    let shown = place.run(&["read", "a.txt", "--standalone"]).expect(0).says(&["\tone"]);
     let both = patch(&shown.stdout, "one", "uno")
         + &patch(&place.run(&["read", "b.txt", "--standalone"]).stdout, "two", "due");
     let ran = place.run_with_input(&["edit", "--standalone", "--json"], &both).expect(1);
@@ -36,13 +36,13 @@ fn owners_do_not_write_unsaved_files_of_another() {
     let mut first = place.owner("First", &[("a.txt", "typed\n", true), ("c.txt", "typed\n", true)]);
     let mut second = place.owner("Second", &[("b.txt", "typed\n", true), ("a.txt", "one\n", false)]);
     // The owner with more unsaved text executes the command.
-    let shown = place.run(&["read", "b.txt"]).expect(0).says(&[":two"]);
+    let shown = place.run(&["read", "b.txt"]).expect(0).says(&["\ttwo"]);
     let ran = place.run_with_input(&["edit", "--json"], &patch(&shown.stdout, "two", "due")).expect(1);
     assert_eq!(ran.json()[0]["error"]["code"], "conflict");
     ran.says(&["b.txt", "unsaved", "Second", &format!("process {}", second.pid())]);
     assert_eq!((place.text("b.txt"), second.text("b.txt")), ("two\n".to_owned(), "typed\n".to_owned()));
     // A file that is open and saved in another owner can be written.
-    let shown = place.run(&["read", "a.txt"]).expect(0).says(&[":typed"]);
+    let shown = place.run(&["read", "a.txt"]).expect(0).says(&["\ttyped"]);
     place.run_with_input(&["edit"], &patch(&shown.stdout, "typed", "changed")).expect(0);
     assert_eq!((first.text("a.txt"), second.text("a.txt")), ("changed\n".to_owned(), "one\n".to_owned()));
     first.end();
@@ -57,7 +57,7 @@ fn owners_of_nested_workspaces_count_too() {
         "Ed",
         &[("a.txt", "typed\n", true), ("b.txt", "two\n", false)],
     );
-    place.run(&["read", "inner/a.txt"]).expect(0).says(&[":one"]);
+    place.run(&["read", "inner/a.txt"]).expect(0).says(&["\tone"]);
     let patches = ["a", "b"].map(|name| {
         let shown = place.run(&["read", &format!("inner/{name}.txt")]).expect(0).stdout;
         patch(&shown, if name == "a" { "one" } else { "two" }, "changed")
