@@ -302,13 +302,13 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
         &constant,
         &expect![[r#"
             instructions      712 bytes    161 tokens (o200k), about   178 by bytes
-            read              691 bytes    169 tokens (o200k), about   173 by bytes
-            edit             1534 bytes    441 tokens (o200k), about   384 by bytes
-            write             434 bytes     96 tokens (o200k), about   109 by bytes
-            bash              882 bytes    204 tokens (o200k), about   221 by bytes
-            grep             1210 bytes    282 tokens (o200k), about   303 by bytes
-            find              693 bytes    158 tokens (o200k), about   174 by bytes
-            lsp              2599 bytes    634 tokens (o200k), about   650 by bytes
+            read              567 bytes    133 tokens (o200k), about   142 by bytes
+            edit             1485 bytes    435 tokens (o200k), about   372 by bytes
+            write             348 bytes     76 tokens (o200k), about    87 by bytes
+            bash              784 bytes    183 tokens (o200k), about   196 by bytes
+            grep             1051 bytes    240 tokens (o200k), about   263 by bytes
+            find              576 bytes    129 tokens (o200k), about   144 by bytes
+            lsp              2216 bytes    539 tokens (o200k), about   554 by bytes
             search_tools      391 bytes     85 tokens (o200k), about    98 by bytes
             + debug, if the prompt needs it   5424 bytes   1262 tokens (o200k), about  1356 by bytes
         "#]],

@@ -73,11 +73,11 @@ impl Bash {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let properties = json!({
             "command": text("the command line"),
-            "timeout": count("seconds; default 120. With `job`: how long to wait for its end"),
-            "background": flag("for servers and watchers: return the name of a job at once"),
-            "sandbox": flag("false asks the user to run it unconfined"),
-            "job": text("a job's name, instead of `command`: its new output"),
-            "offset": count("with `job`: output from this line on"),
+            "timeout": count("seconds; default 120; with `job`: to wait for its end"),
+            "background": flag("for servers: return a job's name at once"),
+            "sandbox": flag("false asks to run unconfined"),
+            "job": text("instead of `command`: this job's new output"),
+            "offset": count("with `job`: from this line on"),
             "stop": flag("with `job`: end it"),
         });
         let (about, tool) = (include_str!("bash.md"), Self { context, program: shell() });

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use hashline::{Dialect, Lines, Snapshot, Tag};
+use hashline::{Lines, Snapshot, Tag};
 use workspace::{ChangeKind, Document, Plan};
 
 use crate::ToolContext;
@@ -61,14 +61,13 @@ pub(crate) fn render_header_row(context: &ToolContext, path: &str, tag: Tag) -> 
     context.settings().view.header(path, tag) + "\n"
 }
 
-/// Adapts a tool's description to the view in force.
-///
-/// The description uses `12kq` and `[path#TAG]`.
+/// Adapts a tool's description, which names a line `12kq`, to the view in force.
 pub(crate) fn render_description(context: &ToolContext, text: &str) -> String {
-    let view = context.settings().view;
-    let row = if view.shows_checks() { "12kq" } else { "12" };
-    let header = if view.dialect == Dialect::Arrow { "¶path#tag" } else { "[path#TAG]" };
-    text.trim().replace("12kq", row).replace("[path#TAG]", header)
+    if context.settings().view.shows_checks() {
+        text.to_owned()
+    } else {
+        text.replace(" and check letters", "").replace("12kq", "12")
+    }
 }
 
 /// A document in the snapshot store, with a tag, whose lines can be shown.

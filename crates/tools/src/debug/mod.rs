@@ -37,7 +37,7 @@ use actions::{Action, Call};
 
 use crate::bash::CommandHosts;
 use crate::described::{BuiltIn, Described};
-use crate::{Failure, ToolContext, display};
+use crate::{Failure, ToolContext};
 
 /// Default and maximum timeout of an action, in seconds.
 const TIMEOUT: u64 = 30;
@@ -91,7 +91,7 @@ impl Debug {
         let definition = ToolDefinition {
             name: "debug".to_owned(),
             label: "Debugger".to_owned(),
-            description: display::render_description(&context, include_str!("debug.md")),
+            description: include_str!("debug.md").trim().to_owned(),
             parameters: actions::SCHEMA.clone(),
         };
         // Sequential: a step and a concurrent inspection would see different stops.

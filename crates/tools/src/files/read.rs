@@ -47,11 +47,11 @@ impl Arguments {
 impl Read {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let properties = json!({
-            "path": text("file or directory, relative to the workspace"),
+            "path": text("file or directory"),
             "offset": count("first line, from 1"),
             "limit": count("how many lines"),
-            "symbol": text("only this symbol: name or name path"),
-            "raw": flag("plain text without numbers"),
+            "symbol": text("only this symbol"),
+            "raw": flag("without numbers"),
         });
         let about = display::render_description(&context, include_str!("read.md"));
         Described::new("read", "Read", about, properties, &["path"], Self { context }).at_start()

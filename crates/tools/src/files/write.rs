@@ -27,9 +27,9 @@ struct Arguments {
 impl Write {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let properties = json!({
-            "path": text("relative to the workspace"),
+            "path": text("file"),
             "content": text("the whole text"),
-            "overwrite": flag("replace a file that was read before"),
+            "overwrite": flag("replace a file that you read"),
         });
         let (about, required) = (include_str!("write.md"), ["path", "content"]);
         Described::new("write", "Write", about, properties, &required, Self { context }).at_start()

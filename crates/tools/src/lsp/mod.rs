@@ -29,7 +29,7 @@ use serde_json::Value;
 
 use self::action::Call;
 pub(crate) use self::diagnostics::is_same;
-use crate::{Failure, ToolContext, action_name, display};
+use crate::{Failure, ToolContext, action_name};
 
 /// Time after which a waiting call reports the servers that it waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ impl Lsp {
         let definition = ToolDefinition {
             name: "lsp".to_owned(),
             label: "Language server".to_owned(),
-            description: display::render_description(&context, include_str!("lsp.md")),
+            description: include_str!("lsp.md").trim().to_owned(),
             parameters: action::schema(),
         };
         Self { context, definition }

@@ -34,11 +34,11 @@ struct Arguments {
 impl Find {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let properties = json!({
-            "pattern": text("part of a name or path, or a glob"),
+            "pattern": text("part of a path, or a glob"),
             "path": text("directory; default: all"),
-            "limit": count("names shown; default 100"),
-            "hidden": flag("also names that begin with a dot"),
-            "ignored": flag("also what ignore files leave out"),
+            "limit": count("default 100"),
+            "hidden": flag("also dot files"),
+            "ignored": flag("also ignored files"),
         });
         let about = include_str!("find.md");
         Described::new("find", "Find", about, properties, &["pattern"], Self { context }).at_start()

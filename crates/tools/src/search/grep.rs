@@ -60,18 +60,18 @@ impl Grep {
         let properties = json!({
             "pattern": text("regex"),
             "path": text("file or directory; default: all"),
-            "glob": text("only such files: *.{ts,tsx},!*.min.js"),
-            "ignore_case": flag("match both cases"),
-            "literal": flag("plain text, no regex"),
+            "glob": text("such as *.{ts,tsx},!*.min.js"),
+            "ignore_case": flag("both cases"),
+            "literal": flag("plain text"),
             "word": flag("whole words"),
             "multiline": flag("a match may span lines"),
-            "files_only": flag("only files and their number of hits"),
+            "files_only": flag("files and numbers of hits"),
             "context": count("lines around each hit"),
-            "limit": count("hits shown; default 100"),
-            "hidden": flag("also names that begin with a dot"),
-            "ignored": flag("also what ignore files leave out"),
+            "limit": count("default 100"),
+            "hidden": flag("also dot files"),
+            "ignored": flag("also ignored files"),
         });
-        let about = crate::display::render_description(&context, include_str!("grep.md"));
+        let about = include_str!("grep.md");
         Described::new("grep", "Search", about, properties, &["pattern"], Self { context }).at_start()
     }
 }
