@@ -18,6 +18,8 @@ use crate::{ToolContext, counted};
 
 /// Diagnostics of one kind in the text.
 const MAX_LISTED: usize = 20;
+/// Further places named of one message.
+const MAX_PLACES: usize = 10;
 /// Files named where several are counted.
 const MAX_NAMED: usize = 3;
 
@@ -52,7 +54,7 @@ pub(super) struct Tally {
 }
 
 /// The files that a server has not checked.
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 struct Missing {
     /// Whether the server types the language.
     types: bool,
@@ -192,8 +194,16 @@ impl Tally {
             list(context, &errors, &mut lines);
         }
         let (typing, linting): (Vec<_>, Vec<_>) = self.missing.iter().partition(|(_, it)| it.types);
+        // Servers in the same state share a line.
+        let mut states: Vec<(&Missing, Vec<&String>)> = Vec::new();
         for (server, missing) in typing.into_iter().chain(linting) {
-            lines.push(missing.line(context, server, lines.is_empty() && missing.types));
+            match states.iter_mut().find(|(state, _)| *state == missing) {
+                Some((_, servers)) => servers.push(server),
+                None => states.push((missing, vec![server])),
+            }
+        }
+        for (missing, servers) in states {
+            lines.push(missing.line(context, &servers, lines.is_empty() && missing.types));
         }
         lines.extend(self.not_checked(&cold_servers::describe(context, &self.cold)));
         let checked = self.checked();
@@ -289,12 +299,14 @@ impl Tally {
 }
 
 impl Missing {
-    fn line(&self, context: &ToolContext, server: &str, is_headline: bool) -> String {
+    fn line(&self, context: &ToolContext, servers: &[&String], is_headline: bool) -> String {
         let files = counted(self.files.len(), "file");
+        let (verb, pronoun) = if servers.len() == 1 { ("has", "it has") } else { ("have", "they have") };
+        let servers = join(servers.iter().copied());
         if self.pending {
             return match is_headline {
-                true => format!("not checked yet by {server}: it has not reported on {files}"),
-                false => format!("{server} has not reported on {files} yet."),
+                true => format!("not checked yet by {servers}: {pronoun} not reported on {files}"),
+                false => format!("{servers} {verb} not reported on {files} yet."),
             };
         }
         let named = self.files.iter().take(MAX_NAMED).map(|path| context.display_path(path));
@@ -303,7 +315,7 @@ impl Missing {
             named.push(format!("{} more", self.files.len() - MAX_NAMED));
         }
         let why = self.why.as_ref().map(|why| render_unknown(context, why)).unwrap_or_default();
-        format!("not checked by {server}: {} ({why})", named.join(", "))
+        format!("not checked by {servers}: {} ({why})", named.join(", "))
     }
 }
 
@@ -313,11 +325,36 @@ fn amount(items: &[Placed]) -> String {
     format!("{}, {}", counted(errors, "error"), counted(items.len() - errors, "warning"))
 }
 
+/// Lists each message once, with its places.
 fn list(context: &ToolContext, items: &[Placed], lines: &mut Vec<String>) {
-    lines.extend(items.iter().take(MAX_LISTED).map(|placed| format!("  {}", line(context, placed))));
-    if items.len() > MAX_LISTED {
-        lines.push(format!("  and {} more", items.len() - MAX_LISTED));
+    lines.extend(grouped(items, |path| context.display_path(path)));
+}
+
+fn grouped(items: &[Placed], show: impl Fn(&AbsPath) -> String) -> Vec<String> {
+    let mut messages: Vec<(String, Vec<String>)> = Vec::new();
+    for (path, line, item) in items {
+        let (message, place) = (headline(item), format!("{}:{line}", show(path)));
+        match messages.iter_mut().find(|(known, _)| *known == message) {
+            Some((_, places)) => places.push(place),
+            None => messages.push((message, vec![place])),
+        }
     }
+    let mut lines = Vec::new();
+    for (message, places) in messages.iter().take(MAX_LISTED) {
+        let [first, more @ ..] = &places[..] else { continue };
+        lines.push(format!("  {first}: {message}"));
+        let named = more[..more.len().min(MAX_PLACES)].join(", ");
+        match more.len() {
+            0 => {}
+            1..=MAX_PLACES => lines.push(format!("    also at {named}")),
+            count => lines.push(format!("    also at {named} and {} more", count - MAX_PLACES)),
+        }
+    }
+    let omitted: usize = messages.iter().skip(MAX_LISTED).map(|(_, places)| places.len()).sum();
+    if omitted > 0 {
+        lines.push(format!("  and {omitted} more"));
+    }
+    lines
 }
 
 fn line(context: &ToolContext, (path, line, item): &Placed) -> String {
@@ -326,4 +363,36 @@ fn line(context: &ToolContext, (path, line, item): &Placed) -> String {
 
 fn join<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_listed_once_with_its_places() {
+        let placed = |file: &str, line, message: &str| {
+            let item = Diagnostic {
+                range: 0..1,
+                line: 1,
+                severity: Severity::Error,
+                code: Some("E".into()),
+                source: Some("s".into()),
+                message: message.into(),
+                server: "one".into(),
+                raw: lsp_client::RawJson::new(serde_json::value::RawValue::NULL),
+            };
+            (AbsPath::new(format!("/p/{file}")).unwrap(), line, item)
+        };
+        let mut items = vec![placed("a.py", 1, "no x"), placed("a.py", 9, "no y")];
+        items.extend((1..=12).map(|line| placed("b.py", line, "no x")));
+        let show = |path: &AbsPath| path.as_path().file_name().unwrap().to_string_lossy().into_owned();
+        let listed = grouped(&items, show);
+        expect_test::expect![[r#"
+            listed
+              a.py:1: error: no x [E] (s)
+                also at b.py:1, b.py:2, b.py:3, b.py:4, b.py:5, b.py:6, b.py:7, b.py:8, b.py:9, b.py:10 and 2 more
+              a.py:9: error: no y [E] (s)"#]]
+        .assert_eq(&format!("listed\n{}", listed.join("\n")));
+    }
 }
