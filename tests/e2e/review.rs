@@ -30,9 +30,13 @@ fn files(listed: &Value) -> &[Value] {
     listed["files"].as_array().unwrap_or_else(|| panic!("{listed:#}"))
 }
 
-/// The last part of a file's URI.
+/// The last part of a file's path.
 fn name(file: &Value) -> &str {
-    file["uri"].as_str().and_then(|uri| uri.rsplit('/').next()).unwrap_or_default()
+    file["path"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default()
+}
+
+fn path(sandbox: &Sandbox, name: &str) -> String {
+    sandbox.project().canonicalize().expect("the project").join(name).display().to_string()
 }
 
 /// The hunks of the review: file, kind, lines and whether the user changed it.
@@ -77,14 +81,14 @@ fn hunks_are_kept_and_rejected_in_the_editor() {
     let all = ["a.py lines [2,3]", "a.py lines [4,5]", "made.txt created null", "old.txt deleted null"];
     assert_eq!(hunks(&listed), all);
     assert_eq!(listed["files"][0]["hunks"][0]["removed"], "two = 2\r\n");
-    let before = review(&mut editor, "before", json!({ "uri": file }));
+    let before = review(&mut editor, "before", json!({ "path": path(&sandbox, "a.py") }));
     assert_eq!(before["result"]["text"], format!("# typed\r\n{TEXT}"));
 
     // The user's line stays; the rejected one leaves the buffer, and the disk was never changed.
     let kept = id(&listed, "a.py", 0);
-    let rest = review(&mut editor, "keep", json!({ "hunks": [kept] }))["result"].clone();
-    assert_eq!(hunks(&rest), all[1..]);
-    let rejected = review(&mut editor, "reject", json!({ "uri": file }));
+    assert_eq!(review(&mut editor, "keep", json!({ "hunks": [kept] }))["result"], json!({}));
+    assert_eq!(hunks(&review(&mut editor, "list", json!({}))["result"]), all[1..]);
+    let rejected = review(&mut editor, "reject", json!({ "path": path(&sandbox, "a.py") }));
     assert_eq!(rejected["result"], json!({ "rejected": 1, "conflicts": [] }));
     assert_eq!(editor.text(&file), format!("# typed\r\n{}", TEXT.replace("two = 2", "two = 22")));
     assert_eq!(sandbox.read("a.py"), TEXT);
@@ -99,7 +103,7 @@ fn hunks_are_kept_and_rejected_in_the_editor() {
     std::fs::write(sandbox.project().join("made.txt"), "new\nmine\n").unwrap();
     let rejected = review(&mut editor, "reject", json!({}));
     let conflict = &rejected["result"]["conflicts"][0];
-    assert_eq!(conflict, &json!({ "uri": uri(&sandbox, "made.txt"), "reason": "you changed it since" }));
+    assert_eq!(conflict, &json!({ "path": path(&sandbox, "made.txt"), "reason": "you changed it since" }));
     assert_eq!(
         (sandbox.read("made.txt").as_str(), sandbox.read("old.txt").as_str()),
         ("new\nmine\n", "old\n")
@@ -108,9 +112,33 @@ fn hunks_are_kept_and_rejected_in_the_editor() {
     let codes = [
         review(&mut editor, "reject", json!({ "hunks": ["none"] })),
         review(&mut editor, "list", json!({ "session": "none" })),
-        review(&mut editor, "keep", json!({ "uri": "untitled:1" })),
+        review(&mut editor, "keep", json!({ "path": "a.py" })),
     ];
-    let codes: Vec<_> = codes.iter().map(|answer| &answer["error"]["code"]).collect();
-    assert_eq!(codes, [-32803, -32803, -32602]);
+    let codes: Vec<_> = codes.iter().map(|answer| &answer["error"]["data"]["code"]).collect();
+    assert_eq!(codes, ["not_found", "not_found", "invalid_arguments"]);
+    editor.shut_down();
+}
+
+#[test]
+fn a_live_session_gets_the_reason_of_a_rejection() {
+    let sandbox = scripted();
+    let mut editor = Editor::start(&sandbox);
+    let new = editor.request("pilcrow/session/new", json!({}))["result"].clone();
+    let session = &new["session"];
+    editor.answers.extend([Some("Session"); 4]);
+    editor.request("pilcrow/prompt", json!({ "session": session, "text": "change it" }));
+    editor.wait("the end of the run", |editor| {
+        editor.all("pilcrow/event").iter().any(|it| it["event"]["type"] == "agent_settled")
+    });
+    let path = path(&sandbox, "a.py");
+    let params = json!({ "session": session, "path": path, "reason": "keep the old numbers" });
+    let rejected = editor.request("pilcrow/review/reject", params);
+    assert_eq!(rejected["result"]["rejected"], 2, "{rejected}");
+    assert_eq!(sandbox.read("a.py"), TEXT);
+    let state =
+        editor.request("pilcrow/session/open", json!({ "session": session }))["result"]["state"].clone();
+    let expected =
+        "I rejected 2 changes of yours in a.py; the lines are as before. The reason: keep the old numbers";
+    assert_eq!(state["queue"][0]["text"], expected, "{:#}", state["queue"]);
     editor.shut_down();
 }

@@ -16,7 +16,6 @@ pub mod project;
 pub mod redaction;
 mod request;
 mod result_places;
-pub mod review;
 mod scope;
 pub mod service;
 pub mod session;

@@ -22,7 +22,6 @@ mod progress;
 mod projects;
 mod request_line;
 mod result_list;
-mod review;
 mod runs;
 mod sessions;
 mod sink;
@@ -256,10 +255,6 @@ impl Handler for Server {
             method if debug::is_debug_method(method) => {
                 let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
                 Box::pin(async move { raw(&debug::request(&connection, &method, params).await?) })
-            }
-            method if review::is_review_method(method) => {
-                let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
-                Box::pin(async move { raw(&review::request(&connection, &method, params).await?) })
             }
             #[cfg(debug_assertions)]
             "pilcrow/test/hang" => Box::pin(std::future::pending()),

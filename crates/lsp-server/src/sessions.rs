@@ -10,9 +10,10 @@ use editor_sync::apply_edit::EditorPort;
 use futures_util::future::{BoxFuture, ready};
 use host::ProjectHandle;
 use host::service::{
-    Cancelled, CompleteContext, DeleteSession, DeliveryMode, ForkSession, InputParams, ListSessions,
-    NewSession, OpenSession, PermissionParams, PromptParams, QueueEdit, QueueRemove, RenameSession,
-    ServiceError, ServiceOptions, SessionParams, SessionService, SetOption, StatusParams,
+    Cancelled, CompleteContext, DeleteSession, DeliveryMode, ForkSession, InputParams, KeepChanges,
+    ListSessions, NewSession, OpenSession, PermissionParams, PromptParams, QueueEdit, QueueRemove,
+    RejectChanges, RenameSession, ReviewParams, ServiceError, ServiceOptions, SessionParams, SessionService,
+    SetOption, StatusParams, TextBeforeParams,
 };
 use host::session::Subject;
 use parking_lot::Mutex;
@@ -120,7 +121,7 @@ impl EventSink for Sink {
 
 /// Whether [`request`] handles `method`.
 pub(crate) fn is_session_method(method: &str) -> bool {
-    const GROUPS: [&str; 3] = ["pilcrow/session/", "pilcrow/queue/", "pilcrow/context/"];
+    const GROUPS: [&str; 4] = ["pilcrow/session/", "pilcrow/queue/", "pilcrow/context/", "pilcrow/review/"];
     const OTHERS: [&str; 5] =
         ["pilcrow/prompt", "pilcrow/cancel", "pilcrow/permission", "pilcrow/input", "pilcrow/status"];
     GROUPS.iter().any(|group| method.starts_with(group)) || OTHERS.contains(&method)
@@ -224,8 +225,51 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
                 connection.sessions.service.complete_context(query, &project.project).await
             })
         }
+        "pilcrow/review/list" => {
+            let params: ReviewParams = read(params)?;
+            later(async move {
+                let project = project_of(&connection, &params);
+                connection.sessions.service.review(params, project).await
+            })
+        }
+        "pilcrow/review/before" => {
+            let params: TextBeforeParams = read(params)?;
+            later(async move {
+                let project = project_of(&connection, &params.scope);
+                connection.sessions.service.text_before(params, project).await
+            })
+        }
+        "pilcrow/review/keep" => {
+            let params: KeepChanges = read(params)?;
+            later(async move {
+                let project = project_of(&connection, &params.scope);
+                connection.sessions.service.keep(params, project).await
+            })
+        }
+        "pilcrow/review/reject" => {
+            let params: RejectChanges = read(params)?;
+            later(async move {
+                let project = project_of(&connection, &params.scope);
+                connection.sessions.service.reject(params, project).await
+            })
+        }
         _ => return Err(RpcError::method_not_found(method)),
     })
+}
+
+/// The project of a run of this connection, else that of `cwd`.
+fn project_of(
+    connection: &Arc<Connection>,
+    scope: &ReviewParams,
+) -> impl Future<Output = Result<ProjectHandle, ServiceError>> + Send + 'static {
+    let (connection, root) = (Arc::clone(connection), connection.runs.root_of(&scope.session));
+    let cwd = scope.cwd.clone();
+    async move {
+        match root {
+            Some(root) => Ok(connection.projects.open(&root).await?.into_handle()),
+            None => project(&connection, cwd.as_deref()).await,
+        }
+    }
 }
 
 /// The project of the folder that contains `cwd`, else of the active folder.

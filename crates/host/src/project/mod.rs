@@ -15,7 +15,7 @@ use paths::{AbsPath, Homes};
 use policy::{Approver, Policy, PolicyOptions, TrustStore};
 use process::Processes;
 use tools::{SavedSnapshots, ToolContext};
-use workspace::{RecoveryNote, RunId, Workspace, WorkspaceEdit};
+use workspace::{Plan, RecoveryNote, RunId, Workspace, WorkspaceEdit};
 
 use crate::config::{Config, ConfigErrors};
 use crate::frontend::Frontend;
@@ -251,7 +251,14 @@ impl Project {
     /// # Errors
     /// When the edit does not fit its documents, is denied, or is not applied.
     pub async fn commit_invoked(&self, edit: WorkspaceEdit, run: &RunId) -> anyhow::Result<()> {
-        let plan = self.workspace.plan(edit)?;
+        self.commit_plan_invoked(self.workspace.plan(edit)?, run).await
+    }
+
+    /// Commits a plan that the user's own command names.
+    ///
+    /// # Errors
+    /// As [`Project::commit_invoked`].
+    pub(crate) async fn commit_plan_invoked(&self, plan: Plan, run: &RunId) -> anyhow::Result<()> {
         let permit = self.policy.permit_invoked(&plan)?;
         let commit = self.workspace.commit(plan, permit, run).await?;
         self.servers.did_commit(&commit).await;

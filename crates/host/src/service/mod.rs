@@ -6,6 +6,7 @@
 mod context;
 mod live;
 mod options;
+mod review;
 mod types;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use policy::{Approver, Chosen, ErrorCode, Redactor, SandboxMode};
 use tokio_util::sync::CancellationToken;
 
+pub use review::*;
 pub use types::*;
 
 use crate::announce::ProjectHandle;

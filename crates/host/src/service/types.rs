@@ -9,6 +9,9 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::review::{
+    KeepChanges, RejectChanges, RejectionView, ReviewParams, ReviewView, TextBefore, TextBeforeParams,
+};
 use crate::request::RequestError;
 
 /// A failed request, with a code of `docs/formats/errors.md`.
@@ -423,5 +426,9 @@ pub fn methods() -> Vec<Method> {
         "input": InputParams => Done,
         "status": StatusParams => StatusView,
         "context/complete": CompleteContext => ContextItems,
+        "review/list": ReviewParams => ReviewView,
+        "review/before": TextBeforeParams => TextBefore,
+        "review/keep": KeepChanges => Done,
+        "review/reject": RejectChanges => RejectionView,
     }
 }
