@@ -201,8 +201,9 @@ mod tests {
 
     #[test]
     fn a_view_is_parsed_among_other_lines() {
-        let view =
-            View::parse("refused: a.txt changed\n[a.txt#3F2A]\n1kq:one: 1\n...\n2mz:\n3:no check\nnote: x\n");
+        let view = View::parse(
+            "refused: a.txt changed\n[a.txt#3F2A]\n1kq\tone: 1\n...\n2mz\t\n3\tno check\nnote: x\n",
+        );
         assert_eq!(view.header, "a.txt#3F2A");
         let rows: Vec<_> = view.lines.iter().map(|line| (line.anchor.as_str(), line.text.as_str())).collect();
         assert_eq!(rows, [("1kq", "one: 1"), ("2mz", ""), ("3", "no check")]);
