@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use paths::{AbsPath, StateDir, StateError, path_to_uri};
 use policy::{ErrorCode, Permit};
@@ -53,8 +54,12 @@ fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError
 /// The file with the notes of [`revert_unfinished`], one line each.
 const REVERTED: &str = "reverted.jsonl";
 
+/// Maximum time in which a process that was killed releases the lock.
+const LOCK_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Reverts the unfinished commits of dead processes in a workspace's state.
 ///
+/// Blocks, up to 5 s for a running commit.
 /// The guard of a killed process calls it; [`Workspace::open`] returns the notes.
 ///
 /// # Errors
@@ -64,7 +69,8 @@ pub fn revert_unfinished(state: &StateDir) -> Result<(), StateError> {
     if journal.pending()?.is_empty() {
         return Ok(());
     }
-    let Some(_lock) = state.try_lock(LOCK)? else { return Ok(()) };
+    // The process that ends may close the lock's file last.
+    let _lock = state.lock(LOCK, LOCK_DEADLINE)?;
     for note in recovery::recover(&journal)? {
         let mut line = serde_json::to_vec(&note).expect("a struct of strings is valid JSON");
         line.push(b'\n');

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agent::{Message, Queue, Queued, RunOutcome, Session, deadlines};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,6 +20,8 @@ pub(super) struct Live {
     pub hosted: HostedSession,
     pub project: Arc<ProjectHandle>,
     driver: Mutex<Driver>,
+    /// Notified when a run has ended and no other follows.
+    idle: Notify,
     tasks: TaskTracker,
 }
 
@@ -33,7 +36,13 @@ struct Driver {
 
 impl Live {
     pub fn new(hosted: HostedSession, project: Arc<ProjectHandle>) -> Arc<Self> {
-        Arc::new(Self { hosted, project, driver: Mutex::default(), tasks: TaskTracker::new() })
+        Arc::new(Self {
+            hosted,
+            project,
+            driver: Mutex::default(),
+            idle: Notify::new(),
+            tasks: TaskTracker::new(),
+        })
     }
 
     pub fn id(&self) -> &str {
@@ -46,6 +55,15 @@ impl Live {
 
     pub fn is_running(&self) -> bool {
         self.driver.lock().active.is_some()
+    }
+
+    /// Waits until the session is idle; returns false if it still runs after a second.
+    ///
+    /// A run ends shortly after its last event.
+    pub async fn becomes_idle(&self) -> bool {
+        let mut idle = std::pin::pin!(self.idle.notified());
+        idle.as_mut().enable();
+        !self.is_running() || tokio::time::timeout(Duration::from_secs(1), idle).await.is_ok()
     }
 
     /// Starts a run with a message, or queues it.
@@ -139,6 +157,9 @@ impl Live {
                 }
                 let queued = self.session().queued_texts().into_iter().next().filter(|_| takes_queued);
                 driver.active = queued.is_some().then(|| cancel.clone());
+                if queued.is_none() {
+                    self.idle.notify_waiters();
+                }
                 queued.map(|queued| (queued.message_id, cancel))
             };
             let (message_id, cancel) = waiting?;

@@ -249,7 +249,7 @@ impl SessionService {
     /// Opens the session again with another profile.
     async fn set_agent(&self, live: &Arc<Live>, name: String) -> Result<Arc<Live>, ServiceError> {
         let _opening = self.opening.lock().await;
-        if live.is_running() || !live.session().queued_texts().is_empty() {
+        if !live.becomes_idle().await || !live.session().queued_texts().is_empty() {
             let message = "the session runs or has queued messages; set the profile when it is idle";
             return Err(ServiceError::new(ErrorCode::WrongState, message));
         }
