@@ -347,7 +347,7 @@ fn questions_are_events_that_survive_a_reload() {
 }
 
 #[test]
-fn options_forks_titles_and_status() {
+fn a_session_is_configured_forked_renamed_and_deleted() {
     let sandbox = with_script(&[], &[says("one"), says("two")]);
     let profile = sandbox.home().join("config/agents/careful");
     std::fs::create_dir_all(&profile).expect("a profile");
@@ -396,7 +396,7 @@ fn options_forks_titles_and_status() {
 }
 
 #[test]
-fn prompts_link_files_that_are_completed() {
+fn a_prompt_links_files_and_their_paths_are_completed() {
     let sandbox = with_script(&[("src/main.rs", "one\n"), ("a.txt", "one\n")], &[says("one")]);
     sandbox.make_repository();
     let mut editor = Editor::start(&sandbox);
@@ -413,5 +413,51 @@ fn prompts_link_files_that_are_completed() {
     );
     let wrong = json!({"session": session, "text": "go", "context": [{"uri": "https://a/b"}]});
     assert_eq!(refused(&mut editor, "pilcrow/prompt", wrong), "invalid_arguments");
+    let without_text = json!({"session": session});
+    assert_eq!(refused(&mut editor, "pilcrow/prompt", without_text), "invalid_arguments");
+    editor.shut_down();
+}
+
+#[test]
+fn a_prompt_attaches_the_images_that_it_names() {
+    let sandbox = with_script(&[("dot.gif", "GIF89a\u{1}\0\u{1}\0\0\0\0;")], &[asks(), says("two")]);
+    let mut editor = Editor::start(&sandbox);
+    let session = new_session(&mut editor);
+    prompt(&mut editor, &session, "look at @dot.gif.", "queue");
+    editor.wait("a question", |editor| !editor.open_questions.is_empty());
+    let queued = prompt(&mut editor, &session, "later", "queue")["message_id"].clone();
+    let edit = json!({"session": session, "message_id": queued, "text": "compare @dot.gif"});
+    ok(&mut editor, "pilcrow/queue/edit", edit);
+    question(&mut editor, Some("Yes"));
+    settled(&mut editor, &session, 1);
+    let state = ok(&mut editor, "pilcrow/session/open", json!({"session": session}))["state"].clone();
+    let messages = state["messages"].as_array().unwrap().iter().map(|it| &it["message"]);
+    let blocks = messages.filter(|it| it["role"] == "user").map(|it| &it["content"][1]["mimeType"]);
+    assert_eq!(blocks.collect::<Vec<_>>(), ["image/gif", "image/gif"]);
+    editor.shut_down();
+}
+
+#[test]
+fn a_session_of_another_folder_is_undone_and_deleted() {
+    let write = json!({"name": "write", "arguments": {"path": "new.txt", "content": "new"}});
+    let lines = [json!({"tool_calls": [write]}), says("done")];
+    let sandbox = with_script(&[("one/a.txt", "one\n"), ("two/b.txt", "two\n")], &lines);
+    let two = sandbox.project().join("two");
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        let folder = |name: &str| json!({"uri": uri(&sandbox, name), "name": name});
+        params["workspaceFolders"] = json!([folder("one"), folder("two")]);
+    });
+    let view = ok(&mut editor, "pilcrow/session/new", json!({"cwd": two}));
+    let session = view["session"].as_str().unwrap().to_owned();
+    prompt(&mut editor, &session, "go", "queue");
+    question(&mut editor, Some("Allow"));
+    settled(&mut editor, &session, 1);
+    assert!(two.join("new.txt").exists());
+    editor.open(&uri(&sandbox, "one/a.txt"), "plaintext", "one\n");
+    let undone = editor.run("pilcrow.undo", json!({"session": session}));
+    assert_eq!((editor.ended(&undone).as_str(), two.join("new.txt").exists()), ("done", false));
+    ok(&mut editor, "pilcrow/session/delete", json!({"session": session}));
+    let listed = ok(&mut editor, "pilcrow/session/list", json!({"cwd": two}))["sessions"].clone();
+    assert_eq!(listed, json!([]));
     editor.shut_down();
 }

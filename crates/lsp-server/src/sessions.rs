@@ -311,7 +311,8 @@ fn answer<T: Serialize>(result: Result<T, ServiceError>) -> Result<Box<RawValue>
 
 fn read<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, RpcError> {
     let params = params.map_or("{}", RawValue::get);
-    serde_json::from_str(params).map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))
+    serde_json::from_str(params)
+        .map_err(|error| rpc_error(ServiceError::new(ErrorCode::InvalidArguments, error.to_string())))
 }
 
 #[cfg(test)]

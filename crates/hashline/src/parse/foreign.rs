@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::format::view::ROW_SEPARATOR;
 use crate::{Anchor, Lines, Snapshot, View};
 
 /// A replacement of lines, or of a part of the text, by its old content.
@@ -129,15 +130,21 @@ fn rows(text: &str) -> Vec<String> {
     }
 }
 
-/// The rows without the line numbers of a read; `None` if an old row has none.
+/// The rows without the line numbers of a read.
+///
+/// `None` if an old row has text but no number.
 fn without_numbers(Replacement { path, old, new, .. }: &Replacement) -> Option<Replacement> {
     let text = |row: &str| {
+        // A read shows an empty line as an empty row.
+        if row.is_empty() {
+            return Some(String::new());
+        }
         let rest = row.trim_start().trim_start_matches(|it: char| it.is_ascii_digit());
         if rest.len() == row.trim_start().len() {
             return None;
         }
         let rest = rest.strip_prefix('#').unwrap_or(rest);
-        let (check, text) = rest.split_once(':')?;
+        let (check, text) = rest.split_once([ROW_SEPARATOR, ':'])?;
         (check.len() <= 2 && check.chars().all(|it| it.is_ascii_alphabetic())).then(|| text.to_owned())
     };
     let old = old.iter().map(|row| text(row)).collect::<Option<_>>()?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Message, Queue, Queued, RunOutcome, Session, deadlines};
+use agent::{Queue, Queued, RunOutcome, Session, deadlines};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -67,10 +67,6 @@ impl Live {
     }
 
     /// Starts a run with a message, or queues it.
-    pub fn prompt(self: &Arc<Self>, text: &str, mode: DeliveryMode) -> PromptAck {
-        self.deliver(Message::user(text).into(), mode)
-    }
-
     pub fn deliver(self: &Arc<Self>, queued: Queued, mode: DeliveryMode) -> PromptAck {
         let message_id = queued.message_id.clone();
         // The lock is held until the message is in its place, so that no run ends meanwhile.

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use agent::store::{LoadedSession, StoreError};
 use agent::{Envelope, EventSink, Message, Queue};
+use llm::{Content, UserMessage};
 use parking_lot::Mutex;
+use paths::AbsPath;
 use policy::{Approver, Chosen, ErrorCode, Redactor, SandboxMode};
 use tokio_util::sync::CancellationToken;
 
@@ -148,10 +150,10 @@ impl SessionService {
 
     /// Starts a run with a message, or queues it for the current run.
     ///
-    /// Neither waits nor blocks, so that messages keep the order of the calls.
+    /// Reads images that the text names, but does not wait, so that messages keep the order of the calls.
     ///
     /// # Errors
-    /// When the session is not live, or the text is empty or names an unknown skill.
+    /// When the session is not live, or the text is empty, or names an unknown skill or an image that is too large.
     pub fn prompt(
         &self,
         request: &PromptParams,
@@ -164,9 +166,9 @@ impl SessionService {
         if let Some(wishes) = parse_compact(&request.text) {
             return Ok(live.compact(wishes));
         }
-        let text = live.hosted.render(&request.text, subject)?;
+        let (text, images) = live.hosted.render(&request.text, subject)?;
         let text = context::with_links(&text, &request.context, &live.project.project.workspace)?;
-        Ok(live.prompt(&text, request.mode))
+        Ok(live.deliver(message(text, images).into(), request.mode))
     }
 
     /// Changes, moves or sends a queued message.
@@ -177,7 +179,7 @@ impl SessionService {
         let QueueEdit { session, message_id, text, mode, before } = edit;
         let live = self.live(&session)?;
         let text = text.map(|text| live.hosted.render(&text, None)).transpose()?;
-        let message = text.map(Message::user);
+        let message = text.map(|(text, images)| message(text, images));
         let queue = match mode {
             None => None,
             Some(DeliveryMode::Queue) => Some(Queue::FollowUp),
@@ -315,6 +317,7 @@ impl SessionService {
         if let Some(live) = &was_live {
             self.end(live).await;
         }
+        let project = was_live.as_ref().map_or(project, |live| &live.project.project);
         let store = project.sessions()?;
         match tokio::task::spawn_blocking(move || store.delete(&request.session)).await? {
             // A live session without an entry has no file.
@@ -386,6 +389,11 @@ impl SessionService {
         self.find(session).is_some()
     }
 
+    /// The root of a live session's project.
+    pub fn root_of(&self, session: &str) -> Option<AbsPath> {
+        Some(self.find(session)?.project.project.workspace.root().clone())
+    }
+
     /// Ends all sessions as disconnected. They can be opened again.
     pub async fn shut_down(&self, deadline: Duration) {
         self.gone.cancel();
@@ -442,6 +450,12 @@ impl SessionService {
     fn live(&self, session: &str) -> Result<Arc<Live>, ServiceError> {
         self.find(session).ok_or_else(|| ServiceError::not_live(session))
     }
+}
+
+/// A message of the user, with the images that it names.
+fn message(text: String, images: Vec<Content>) -> Message {
+    let content = std::iter::once(Content::text(text)).chain(images).collect();
+    Message::User(UserMessage { content, timestamp: llm::now_ms() })
 }
 
 fn not_queued(message_id: &str) -> ServiceError {

@@ -186,14 +186,22 @@ impl HostedSession {
         self.report_status(self.session.prompt_messages(vec![message], cancel)).await
     }
 
-    /// Renders a prompt for the session's model, with its template and subject.
+    /// Renders a prompt for the session's model, and reads the images it names. Blocks.
+    ///
+    /// The prompt gets its template and subject.
     ///
     /// # Errors
-    /// When it names an unknown skill.
-    pub(crate) fn render(&self, text: &str, subject: Option<&Subject>) -> Result<String, RequestError> {
+    /// When it names an unknown skill, or an image that no model accepts.
+    pub(crate) fn render(
+        &self,
+        text: &str,
+        subject: Option<&Subject>,
+    ) -> Result<(String, Vec<Content>), RequestError> {
         let text = self.source.expand(text).map_err(RequestError::invalid)?;
-        let is_planner = self.session.model().info().api == "planner";
-        Ok(prompt::render(&text, subject, is_planner, &self.scope.project.workspace))
+        let (model, workspace) = (self.session.model(), &self.scope.project.workspace);
+        let images = images_of(&self.scope, workspace.root().as_path(), &*model, &text)?;
+        let is_planner = model.info().api == "planner";
+        Ok((prompt::render(&text, subject, is_planner, workspace), images))
     }
 
     /// Waits for `run`; meanwhile, reports status changes of servers and programs.
@@ -419,12 +427,7 @@ fn assemble(
                 Some(prompts) => prompts,
                 None => {
                     let text = source.expand(text).map_err(RequestError::invalid)?;
-                    if let Some(directory) = AbsPath::new(selector.directory)
-                        && chosen.model.info().images
-                    {
-                        images = tools::images_in_prompt(&scope.context, &directory, &text)
-                            .map_err(|failure| RequestError::invalid(anyhow::anyhow!(failure.message)))?;
-                    }
+                    images = images_of(scope, selector.directory, &*chosen.model, &text)?;
                     let is_planner = chosen.model.info().api == "planner";
                     if let Some(wait) = request.edit_wait.filter(|_| is_planner) {
                         scope.context.set_settings(scope.context.settings().one_shot(wait));
@@ -450,6 +453,20 @@ fn assemble(
     let registry = source.registry()?;
     let policy = scope.policy.allowing_reads(&source.readable());
     Ok(Assembly { loaded, chosen, prompts, images, registry, policy, notes })
+}
+
+/// The images that a prompt names, if the model accepts any. Blocks.
+fn images_of(
+    scope: &RequestScope,
+    directory: &Path,
+    model: &dyn llm::Model,
+    text: &str,
+) -> Result<Vec<Content>, RequestError> {
+    match AbsPath::new(directory).filter(|_| model.info().images) {
+        None => Ok(Vec::new()),
+        Some(directory) => tools::images_in_prompt(&scope.context, &directory, text)
+            .map_err(|failure| RequestError::invalid(anyhow::anyhow!(failure.message))),
+    }
 }
 
 /// Chooses the models that the request names, else those of the session.

@@ -253,6 +253,7 @@ async fn execute_work(
             // A file outside of all folders, such as a transcript, selects a project only if a run used it.
             named
                 .filter(|root| inside || connection.runs.has_run_in(root))
+                .or_else(|| connection.sessions.service.root_of(session?))
                 .or_else(|| connection.runs.last_root(session))
         }
         _ => near,
