@@ -42,8 +42,8 @@ fn new_session(editor: &mut Editor) -> String {
 }
 
 #[track_caller]
-fn prompt(editor: &mut Editor, session: &str, text: &str, mode: &str) -> Value {
-    ok(editor, "pilcrow/prompt", json!({"session": session, "text": text, "mode": mode}))
+fn prompt(editor: &mut Editor, session: &str, text: &str, delivery: &str) -> Value {
+    ok(editor, "pilcrow/prompt", json!({"session": session, "text": text, "delivery": delivery}))
 }
 
 fn events(editor: &Editor, session: &str, kind: &str) -> Vec<Value> {
@@ -271,7 +271,7 @@ fn the_queue_is_edited_reordered_and_sent() {
         ok(editor, "pilcrow/queue/edit", change);
     };
     edit(&mut editor, &c, json!({"before": a}));
-    edit(&mut editor, &b, json!({"text": "b2", "mode": "steer"}));
+    edit(&mut editor, &b, json!({"text": "b2", "delivery": "steer"}));
     let removed = ok(&mut editor, "pilcrow/queue/remove", json!({"session": session, "message_id": a}));
     assert_eq!(removed["text"], "a");
     editor.wait("the events", |editor| queue(editor) == [of("steering", "b2"), of("follow_up", "c")]);
@@ -293,7 +293,7 @@ fn the_queue_is_edited_reordered_and_sent() {
     let left = prompt(&mut editor, &session, "now", "queue")["message_id"].clone();
     ok(&mut editor, "pilcrow/cancel", json!({"session": session}));
     settled(&mut editor, &session, 1);
-    let send = json!({"session": session, "message_id": left, "mode": "interrupt"});
+    let send = json!({"session": session, "message_id": left, "delivery": "interrupt"});
     ok(&mut editor, "pilcrow/queue/edit", send);
     editor.wait("the answer", |editor| texts(editor, &session).contains(&"four".to_owned()));
     editor.shut_down();

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use imagesize::ImageType;
 
-/// Bytes in which the size of an image is searched.
+/// Number of bytes that are searched for an image's size.
 const HEAD: usize = 256 << 10;
 /// Tokens of an image whose size or cost is unknown.
 const UNKNOWN: u64 = 1_200;
@@ -34,7 +34,7 @@ impl ImageInfo {
         Some(ImageInfo { mime_type, width: size.width as u64, height: size.height as u64 })
     }
 
-    /// The tokens that it costs, by the published formula for this wire protocol.
+    /// Tokens of the image, by the published formula for this wire protocol.
     pub fn tokens(&self, api: &str) -> u64 {
         let (width, height) = (self.width.max(1), self.height.max(1));
         match api {

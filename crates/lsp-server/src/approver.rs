@@ -33,7 +33,7 @@ pub(crate) struct EditorApprover {
     trusted: Option<bool>,
     /// Directory of the diff that the editor shows.
     state: StateDir,
-    /// Whether the client answers by the question's event, so that no message is shown.
+    /// Whether the client answers questions by event, so that no message is shown.
     pub by_event: bool,
 }
 

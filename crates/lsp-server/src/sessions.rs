@@ -63,18 +63,18 @@ impl Sessions {
 
     /// Sends a message to a live session.
     pub fn steer(&self, session: &str, text: &str, queue: Queue) -> Result<String, RpcError> {
-        let mode = if queue == Queue::Steering { DeliveryMode::Steer } else { DeliveryMode::Queue };
-        self.send(session, text.to_owned(), mode, None)
+        let delivery = if queue == Queue::Steering { DeliveryMode::Steer } else { DeliveryMode::Queue };
+        self.send(session, text.to_owned(), delivery, None)
     }
 
     fn send(
         &self,
         session: &str,
         text: String,
-        mode: DeliveryMode,
+        delivery: DeliveryMode,
         subject: Option<&Subject>,
     ) -> Result<String, RpcError> {
-        let params = PromptParams { session: session.to_owned(), text, mode, context: Vec::new() };
+        let params = PromptParams { session: session.to_owned(), text, delivery, context: Vec::new() };
         self.service.prompt(&params, subject).map_err(rpc_error)?;
         Ok(params.session)
     }

@@ -56,7 +56,7 @@ pub struct SandboxProfile {
     pub read_only: Vec<AbsPath>,
     /// Paths inside writable directories that stay as they are, also missing ones.
     pub protected: Vec<AbsPath>,
-    /// The directory in which such files of subdirectories are reverted.
+    /// The directory whose subdirectories have their protected files reverted.
     ///
     /// The sandbox does not deny these changes, and missing files are not protected.
     pub nested: Option<AbsPath>,

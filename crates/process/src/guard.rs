@@ -30,8 +30,8 @@ use crate::process_table::{Table, mark_names};
 
 /// Runs the guard: reads group ids from stdin until it closes, then ends them.
 ///
-/// Blocks. Ignores SIGINT, SIGTERM and SIGHUP: the guard ends when Pilcrow does. Returns the states of
-/// workspaces in which Pilcrow may have left unfinished commits.
+/// Blocks. Ignores SIGINT, SIGTERM and SIGHUP: the guard ends when Pilcrow does. Returns the state
+/// directories of workspaces in which Pilcrow may have left unfinished commits.
 pub fn guard_main() -> Vec<AbsPath> {
     // Handlers stay for the life of the process, so the signals are ignored.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();

@@ -734,7 +734,8 @@ impl Shared {
         // The loader may print warnings before.
         let answer = text.trim().lines().last();
         let works = status.success() && answer == Some(confine::PROBE_ANSWER);
-        let reason = || format!("{} does not work: {}", level.name(), answer.unwrap_or("it does not hold"));
+        let reason =
+            || format!("{} does not work: {}", level.name(), answer.unwrap_or("its probe printed nothing"));
         Ok((!works).then(reason))
     }
 
@@ -813,8 +814,9 @@ async fn limit_memory(shared: Weak<Shared>, child: Arc<Child>, limit: u64) {
         let Some(shared) = shared.upgrade() else { return };
         if used > limit {
             let [used_mib, limit_mib] = [used, limit].map(|bytes| bytes >> 20);
-            let reason =
-                format!("pilcrow: ended: it took {used_mib} MiB; `exec.max_memory` allows {limit_mib} MiB\n");
+            let reason = format!(
+                "pilcrow: ended the program: it used {used_mib} MiB, more than `exec.max_memory` allows ({limit_mib} MiB)\n"
+            );
             child.over_memory.set(used).ok();
             child.stderr.lock().push(reason.as_bytes());
             tracing::warn!(pid = child.id, used, limit, "ended: it exceeded the memory limit");

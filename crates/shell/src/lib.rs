@@ -398,7 +398,7 @@ fn opened(command: &script::Command, places: &Places) -> Vec<Opened> {
     files
 }
 
-/// The file that `file` is because of links that the line created before.
+/// The file behind `file`, through links that the line created before.
 fn behind(file: &Opened, links: &[(String, String)]) -> Option<Opened> {
     let first = file.path.as_deref()?;
     let mut path = first.to_owned();

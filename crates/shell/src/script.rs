@@ -388,7 +388,7 @@ impl Script {
                             literal = text(child, src).contains(quoting);
                             let end = text(child, src).replace(quoting, "");
                             if !src[child.end_byte()..].lines().any(|it| it.trim_start_matches('\t') == end) {
-                                self.doubt("a here-document without an end");
+                                self.doubt("a here-document without its end line");
                             }
                         }
                         "heredoc_body" => {

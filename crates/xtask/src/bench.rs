@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// For context: only this task; print its conversation
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
-    /// For context: also run pi and oh-my-pi, installed there with npm.
+    /// For context: also run pi and oh-my-pi, which npm installed in DIR
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
     /// For verdicts: time that a rename waits for its verdict

@@ -81,7 +81,8 @@ impl Kept {
 
     /// Renders the end of a summary.
     ///
-    /// The user's messages have about `most` characters at most. The first and the newest messages stay, and those between are left out first.
+    /// The user's messages have at most about `most` characters.
+    /// The first and the newest stay; those between are left out first.
     pub(crate) fn render(&self, most: usize) -> String {
         let mut text = String::new();
         let quoted = |message: &str| {
@@ -104,7 +105,10 @@ impl Kept {
             text.push_str(&format!("\n\n{SAID}\n\n{}", quoted(&first)));
             let left_out = others.len() - newest.len();
             if left_out > 0 {
-                text.push_str(&format!("\n\n({left_out} messages left out)"));
+                text.push_str(&format!(
+                    "\n\n({left_out} message{} left out)",
+                    if left_out == 1 { "" } else { "s" }
+                ));
             }
             newest.iter().rev().for_each(|message| text.push_str(&format!("\n\n{message}")));
         }
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_newest_messages_stay() {
+    fn a_summary_keeps_the_first_and_the_newest_messages() {
         let said = ["first", "second, a longer one", "third", "fourth"].map(str::to_owned).to_vec();
         let kept = Kept { said, ..Kept::default() };
         expect![[r#"
@@ -196,7 +200,7 @@ mod tests {
 
             > first
 
-            (1 messages left out)
+            (1 message left out)
 
             > third
 

@@ -54,13 +54,12 @@ pub(crate) fn stale_results(messages: &[Message], keep: u64, api: &str) -> Vec<(
 fn replacement(tool: &str, result: &Message) -> String {
     let text = result.text();
     let images = result.content().iter().filter(|block| matches!(block, Content::Image { .. })).count();
-    let size = match (text.lines().count(), images) {
-        (lines, 0) => format!("{lines} lines of `{tool}`"),
-        (lines, images) => format!("{lines} lines and {images} images of `{tool}`"),
-    };
+    let count = |count: usize, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
+    let lines = count(text.lines().count(), "line");
+    let size = if images == 0 { lines } else { format!("{lines} and {}", count(images, "image")) };
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let first: String = first.chars().take(FIRST_LINE).collect();
-    format!("{START}{size} that began with `{first}`; call it again if you need them]")
+    format!("{START}{size} from `{tool}`, beginning with `{first}`; call the tool again if you need it]")
 }
 
 #[cfg(test)]
@@ -92,7 +91,7 @@ mod tests {
             [
                 (
                     1,
-                    "[removed to save room: 41 lines of `read` that began with `[src/a.rs#3F2A]`; call it again if you need them]",
+                    "[removed to save room: 41 lines from `read`, beginning with `[src/a.rs#3F2A]`; call the tool again if you need it]",
                 ),
             ]
         "#]]

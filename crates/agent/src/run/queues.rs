@@ -15,7 +15,7 @@ pub struct Queued {
 
 impl From<Message> for Queued {
     fn from(message: Message) -> Self {
-        // Twice as long as the ids of files, which are unique by comparison.
+        // Twice as long as the ids in files, so that a collision is negligible.
         let message_id = uuid::Uuid::new_v4().simple().to_string().chars().take(16).collect();
         Self { message_id, message }
     }

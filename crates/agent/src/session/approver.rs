@@ -1,6 +1,6 @@
 //! Questions to the user, reported as events with their answers.
 //!
-//! A surface answers by the approver, or by the number of the event; the first answer counts.
+//! A surface answers through the approver, or by the question's id; the first answer counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -233,7 +233,7 @@ async fn the_context_is_compacted_before_it_is_too_large() {
     let (by_model, said) = crate::compaction::kept::without(&summary);
     assert_eq!(by_model, "what was done");
     let said: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
-    assert_eq!((said.len(), &said[1][..6], said[2]), (3, "> one ", "(1 messages left out)"));
+    assert_eq!((said.len(), &said[1][..6], said[2]), (3, "> one ", "(1 message left out)"));
     assert_eq!(messages.len(), 5);
     let state = running.session.state().borrow().clone();
     assert_eq!(state.messages.to_vec(), messages, "the state follows");

@@ -599,8 +599,8 @@ async fn another_model_gets_old_results_as_one_line() {
         let results = messages.iter().filter(|it| matches!(it, Message::ToolResult(_)));
         results.map(|it| it.text().lines().next().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let removed = "[removed to save room: 161 lines of `read` that began with `[a.rs#3F2A]`; \
-                   call it again if you need them]";
+    let removed = "[removed to save room: 161 lines from `read`, beginning with `[a.rs#3F2A]`; \
+                   call the tool again if you need it]";
     assert_eq!(results(&first.requests()[2].messages), ["[a.rs#3F2A]", "[b.rs#3F2A]"]);
     assert_eq!(results(&second.requests()[0].messages), [removed, "[b.rs#3F2A]"]);
     assert_eq!(*tool.1.lock(), ["[a.rs#3F2A]"]);

@@ -84,7 +84,7 @@ fn translate_replacement(
         }
         let lines = Replacement { path: path.to_owned(), old: rows(&old), new: rows(&new), file_op: None };
         return resolve(&lines, Some(shown)).map_err(|message| match old.contains("\\n") {
-            true => format!("{message}Write line breaks of the old text as such, not as `\\n`\n"),
+            true => format!("{message}Write real line breaks in the old text, not `\\n`\n"),
             false => message,
         });
     };
@@ -196,7 +196,7 @@ fn resolve(replacement: &Replacement, shown: Option<&Snapshot>) -> Result<String
             }
             if let [first] = places(new, lines, |a, b| a == b)[..] {
                 return Err(format!(
-                    "{path} has the new lines already, from line {first}; nothing is left to do\n"
+                    "{path} already has the new lines, from line {first}; nothing is left to do\n"
                 ));
             }
             let body: String = new.iter().map(|row| format!("+{row}\n")).collect();
@@ -266,7 +266,7 @@ fn hunks(lines: &[&str]) -> Option<Result<Vec<Replacement>, String>> {
     let mut found: Vec<Replacement> = Vec::new();
     let (mut path, mut before) = (None, "");
     let mut is_open = false;
-    let created = |path: &str| Some(Err(format!("`edit` creates no file; send {path} with `write`")));
+    let created = |path: &str| Some(Err(format!("`edit` does not create files; create {path} with `write`")));
     for (at, line) in lines.iter().enumerate() {
         let is_header = |line: &str| {
             lines.get(at + 1).is_some_and(|next| next.starts_with("+++ ")) && line.starts_with("--- ")

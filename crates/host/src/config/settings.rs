@@ -329,7 +329,7 @@ pub struct Exec {
     #[schemars(extend("default" = "auto", "x-pilcrow-class" = "policy"))]
     pub sandbox: OneOf<SandboxMode>,
     /// Memory limit, in MiB, for one command, test run or debugged program (with its
-    /// debugger) and what it starts; 0 sets none. Pilcrow ends one that takes more.
+    /// debugger) and what it starts; 0 sets none. Pilcrow ends one that takes more (Linux only).
     #[schemars(extend("default" = 0))]
     pub max_memory: Integer<0, 1_048_576>,
 }

@@ -67,11 +67,11 @@ impl Live {
     }
 
     /// Starts a run with a message, or queues it.
-    pub fn deliver(self: &Arc<Self>, queued: Queued, mode: DeliveryMode) -> PromptAck {
+    pub fn deliver(self: &Arc<Self>, queued: Queued, delivery: DeliveryMode) -> PromptAck {
         let message_id = queued.message_id.clone();
         // The lock is held until the message is in its place, so that no run ends meanwhile.
         let mut driver = self.driver.lock();
-        let status = match (&driver.active, mode) {
+        let status = match (&driver.active, delivery) {
             (None, _) => {
                 let cancel = CancellationToken::new();
                 driver.active = Some(cancel.clone());
@@ -83,8 +83,8 @@ impl Live {
                 driver.interrupts.push_back(queued);
                 PromptStatus::Interrupting
             }
-            (Some(_), mode) => {
-                let queue = if mode == DeliveryMode::Steer { Queue::Steering } else { Queue::FollowUp };
+            (Some(_), delivery) => {
+                let queue = if delivery == DeliveryMode::Steer { Queue::Steering } else { Queue::FollowUp };
                 self.tasks.spawn(self.session().queue(queue, queued));
                 PromptStatus::Queued
             }

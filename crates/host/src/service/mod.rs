@@ -75,7 +75,7 @@ impl SessionService {
     /// Opens a new session.
     ///
     /// # Errors
-    /// When the request names what does not exist, or a directory of Pilcrow fails.
+    /// When the request names what does not exist, or Pilcrow's directories cannot be used.
     pub async fn create(
         &self,
         request: NewSession,
@@ -90,7 +90,7 @@ impl SessionService {
     /// Returns a live session, or opens a stored one of `project`.
     ///
     /// # Errors
-    /// When there is no such session, another process has it open, or a directory of Pilcrow fails.
+    /// When there is no such session, another process has it open, or Pilcrow's directories cannot be used.
     pub async fn open(
         &self,
         request: OpenSession,
@@ -161,14 +161,14 @@ impl SessionService {
     ) -> Result<PromptAck, ServiceError> {
         let live = self.live(&request.session)?;
         if request.text.trim().is_empty() {
-            return Err(ServiceError::new(ErrorCode::InvalidArguments, "a prompt needs a text"));
+            return Err(ServiceError::new(ErrorCode::InvalidArguments, "the prompt is empty; send a text"));
         }
         if let Some(wishes) = parse_compact(&request.text) {
             return Ok(live.compact(wishes));
         }
         let (text, images) = live.hosted.render(&request.text, subject)?;
         let text = context::with_links(&text, &request.context, &live.project.project.workspace)?;
-        Ok(live.deliver(message(text, images).into(), request.mode))
+        Ok(live.deliver(message(text, images).into(), request.delivery))
     }
 
     /// Changes, moves or sends a queued message.
@@ -176,11 +176,11 @@ impl SessionService {
     /// # Errors
     /// When the session is not live, or a message is not queued any more.
     pub async fn edit_queue(&self, edit: QueueEdit) -> Result<Done, ServiceError> {
-        let QueueEdit { session, message_id, text, mode, before } = edit;
+        let QueueEdit { session, message_id, text, delivery, before } = edit;
         let live = self.live(&session)?;
         let text = text.map(|text| live.hosted.render(&text, None)).transpose()?;
         let message = text.map(|(text, images)| message(text, images));
-        let queue = match mode {
+        let queue = match delivery {
             None => None,
             Some(DeliveryMode::Queue) => Some(Queue::FollowUp),
             Some(DeliveryMode::Steer) => Some(Queue::Steering),
@@ -193,7 +193,15 @@ impl SessionService {
             }
         };
         let edited = live.session().edit_queued(&message_id, message, queue, before.as_deref()).await;
-        if edited { Ok(Done {}) } else { Err(not_queued(&message_id)) }
+        let is_queued = || live.session().queued_texts().iter().any(|it| it.message_id == message_id);
+        match before {
+            _ if edited => Ok(Done {}),
+            Some(before) if is_queued() => Err(ServiceError::new(
+                ErrorCode::NotFound,
+                format!("message {before:?} is not queued; use another `before`"),
+            )),
+            _ => Err(not_queued(&message_id)),
+        }
     }
 
     /// Removes a queued message; returns its text.
@@ -214,7 +222,8 @@ impl SessionService {
         let PermissionParams { session, request_id, answer, text } = request;
         let live = self.live(&session)?;
         let answered = live.session().answer_permission(&request_id, answer, text.unwrap_or_default());
-        if answered { Ok(Done {}) } else { Err(not_asked(&request_id)) }
+        let hint = ", or does not offer this answer; use one of its `answers`";
+        if answered { Ok(Done {}) } else { Err(not_open(&request_id, hint)) }
     }
 
     /// Answers a question of the agent.
@@ -225,7 +234,7 @@ impl SessionService {
         let InputParams { session, request_id, answer } = request;
         let chosen = answer.map_or(Chosen::Dismissed, Chosen::Said);
         let answered = self.live(&session)?.session().answer_input(&request_id, chosen);
-        if answered { Ok(Done {}) } else { Err(not_asked(&request_id)) }
+        if answered { Ok(Done {}) } else { Err(not_open(&request_id, "")) }
     }
 
     /// Sets an option; the model and the like apply from the next turn on.
@@ -269,7 +278,7 @@ impl SessionService {
     /// Opens a new session that begins as a stored one.
     ///
     /// # Errors
-    /// When there is no such session or message, or a directory of Pilcrow fails.
+    /// When there is no such session or message, or Pilcrow's directories cannot be used.
     pub async fn fork(
         &self,
         request: ForkSession,
@@ -459,15 +468,11 @@ fn message(text: String, images: Vec<Content>) -> Message {
 }
 
 fn not_queued(message_id: &str) -> ServiceError {
-    ServiceError::new(
-        ErrorCode::NotFound,
-        format!("message {message_id:?}, or the one it is placed before, is not queued any more"),
-    )
+    ServiceError::new(ErrorCode::NotFound, format!("message {message_id:?} is not queued"))
 }
 
-fn not_asked(request_id: &str) -> ServiceError {
-    let message = format!("question {request_id:?} is not open, or does not offer the answer");
-    ServiceError::new(ErrorCode::NotFound, message)
+fn not_open(request_id: &str, hint: &str) -> ServiceError {
+    ServiceError::new(ErrorCode::NotFound, format!("question {request_id:?} is not open{hint}"))
 }
 
 /// The options of a live session.

@@ -33,8 +33,8 @@ pub(super) fn all(
     let levels = [DEFAULT].into_iter().chain(ThinkingLevel::ALL.map(ThinkingLevel::name));
     let mode = source.mode();
     let mode = MODES.iter().find(|(_, known)| *known == mode).map_or(DEFAULT, |(name, _)| name);
-    let mut agents = vec![DEFAULT.to_owned()];
-    agents.extend(crate::session::profile_names(&project.homes));
+    // A profile cannot be removed, so `default` is no value to set.
+    let agents = crate::session::profile_names(&project.homes);
     vec![
         option("model", "Model", "model", &model, known),
         option("thinking", "Thinking", "thought_level", level, levels.map(str::to_owned)),
@@ -65,13 +65,17 @@ pub(super) fn set(
         "thinking" => {
             let level = ThinkingLevel::named(value);
             if level.is_none() && value != DEFAULT {
-                return Err(invalid(format!("unknown thinking level {value:?}")));
+                return Err(invalid(format!(
+                    "unknown thinking level {value:?}; use one of the option's values"
+                )));
             }
             session.set_thinking_level(level);
         }
         "mode" => {
             let mode = MODES.iter().find(|(name, _)| *name == value);
-            let (_, mode) = mode.ok_or_else(|| invalid(format!("unknown mode {value:?}")))?;
+            let (_, mode) = mode.ok_or_else(|| {
+                invalid(format!("unknown mode {value:?}; use permissive, prompt or strict"))
+            })?;
             session.set_policy(&source.set_mode(*mode));
         }
         _ => return Err(invalid(format!("unknown option {id:?}; use model, thinking, mode or agent"))),

@@ -305,7 +305,7 @@ pub struct PromptParams {
     pub session: String,
     pub text: String,
     #[serde(default)]
-    pub mode: DeliveryMode,
+    pub delivery: DeliveryMode,
     /// Files that the prompt is about.
     #[serde(default)]
     pub context: Vec<ContextLink>,
@@ -367,7 +367,7 @@ pub struct QueueEdit {
     /// The new text.
     pub text: Option<String>,
     /// The new time of delivery; `interrupt` sends the message now.
-    pub mode: Option<DeliveryMode>,
+    pub delivery: Option<DeliveryMode>,
     /// The message before which it is placed.
     pub before: Option<String>,
 }

@@ -104,7 +104,7 @@ pub enum Input {
         /// The call in plain words.
         text: String,
     },
-    /// The session is compacted or branched, or gets its prompts later.
+    /// No input: the session is compacted, branched, or prompted later.
     None,
 }
 

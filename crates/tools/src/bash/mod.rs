@@ -73,7 +73,7 @@ impl Bash {
     pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let properties = json!({
             "command": text("the command line"),
-            "timeout": count("seconds; default 120; with `job`: to wait for its end"),
+            "timeout": count("seconds; default 120; with `job`: time to wait for its end"),
             "background": flag("for servers: return a job's name at once"),
             "sandbox": flag("false asks to run unconfined"),
             "job": text("instead of `command`: this job's new output"),

@@ -42,7 +42,7 @@ impl JobEnd {
             EndReason::TimedOut => format!("timed out after {:.1} s", after.as_secs_f32()),
             EndReason::Stopped => "stopped".to_owned(),
             EndReason::OverMemory(used) => {
-                format!("ended: it took {} MiB, more than `exec.max_memory` allows", used >> 20)
+                format!("ended by Pilcrow: it used {} MiB, more than `exec.max_memory` allows", used >> 20)
             }
         };
         let left = if self.left_processes {

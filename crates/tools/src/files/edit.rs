@@ -175,7 +175,9 @@ fn replacement(context: &ToolContext, args: &Value) -> Option<Result<String, Fai
     let find =
         |args: &Value, names: &[&str]| names.iter().find_map(|name| args[*name].as_str()).map(str::to_owned);
     if let Some(command) = args["command"].as_str().filter(|command| *command != "str_replace") {
-        let message = format!("`edit` has no command `{command}`; use `read` to view and `write` to create");
+        let message = format!(
+            "`edit` does not support the command `{command}`; use `read` to view and `write` to create"
+        );
         return Some(Err(Failure::invalid(message)));
     }
     let path = find(args, &["path", "file_path"])?;

@@ -40,7 +40,7 @@ impl Image {
     fn content(&self) -> Result<Content, Failure> {
         if self.bytes.len() > MAX_BYTES || self.info.width.max(self.info.height) > MAX_EDGE {
             let message = format!(
-                "{}; models accept {MAX_BYTES} bytes and {MAX_EDGE} pixels a side; scale it down with a command",
+                "{}; models accept at most {MAX_BYTES} bytes and {MAX_EDGE} pixels a side; scale it down with a command",
                 self.line()
             );
             return Err(Failure::new(ErrorCode::TooLarge, message));

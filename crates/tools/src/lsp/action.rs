@@ -72,18 +72,18 @@ pub(super) struct Call<'a> {
 fn parameters() -> Value {
     let list = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
     json!({
-        "file": text("path; diagnostics: or a glob"),
-        "files": list("questions, format, organize_imports"),
-        "symbol": text("name, Type.method, name#2: second on the line"),
+        "file": text("path; for diagnostics also a glob"),
+        "files": list("several files: questions, format, organize_imports"),
+        "symbol": text("name, Type.method, or name#2 for the second on the line"),
         "symbols": list("several, for questions"),
         "line": count("from 1; with `symbol`: which of several"),
         "column": count("from 1"),
         "range": text("code_actions, format, fix_all, inlay_hints: 3-9 or 3:1-9:20"),
-        "query": text("symbols"),
+        "query": text("symbols: part of a name"),
         "new_name": text("rename"),
         "to": text("rename_file: new path; move_symbol: target file"),
-        "kind": text("code_actions; fix_all: diagnostic code"),
-        "title": text("code_actions"),
+        "kind": text("code_actions: kind; fix_all: diagnostic code"),
+        "title": text("code_actions: the action to apply"),
         "apply": flag("false: only show the diff"),
         "server": text("status, logs, reload, request: only this one"),
         "timeout": count("seconds"),
@@ -94,7 +94,7 @@ fn parameters() -> Value {
 
 /// Builds the schema of the tool's arguments.
 pub(super) fn schema() -> Value {
-    let action = json!({ "type": "string", "enum": names(), "description": "symbols: of `file` or `query`" });
+    let action = json!({ "type": "string", "enum": names(), "description": "symbols: in `file`, or in the project by `query`" });
     let mut properties = json!({ "action": action });
     if let (Value::Object(properties), Value::Object(parameters)) = (&mut properties, parameters()) {
         properties.extend(parameters);

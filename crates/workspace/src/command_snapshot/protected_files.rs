@@ -158,7 +158,7 @@ impl OpenDirectory {
         let now = std::fs::read_link(link).ok().and_then(AbsPath::new);
         let Some(now) = now.filter(|now| inode(now) == Some(self.inode)) else { return Ok(None) };
         if self.path.parent().and_then(|parent| inode(&parent)) != Some(self.parent) {
-            return Err(format!("it is at {now}, and the directory around it was moved"));
+            return Err(format!("it was moved to {now}, and its parent directory was moved too"));
         }
         set_aside(self.path.as_path())?;
         std::fs::rename(now.as_path(), self.path.as_path()).map(Some).map_err(|error| error.to_string())
@@ -185,7 +185,7 @@ fn revert(path: &Path, state: Option<&State>) -> Result<(), String> {
         return Err("its directory is a link now".to_owned());
     }
     if !parent.as_path().is_dir() {
-        return Err("its directory is gone".to_owned());
+        return Err("its directory was deleted".to_owned());
     }
     if let Some(State { content: Content::Unknown, .. }) = state {
         return Err("it is too large or cannot be read".to_owned());
@@ -386,7 +386,7 @@ mod tests {
         let protected = ProtectedFiles::read(&tops, false, Vec::new());
         std::fs::remove_dir_all(top.join(".git")).unwrap();
         let changes: Vec<_> = protected.revert().iter().map(named).collect();
-        let gone = Some("its directory is gone".to_owned());
+        let gone = Some("its directory was deleted".to_owned());
         assert_eq!(changes, [(".git/config".to_owned(), gone.clone()), (".git/hooks".to_owned(), gone)]);
         assert!(!top.join(".git").as_path().exists());
     }

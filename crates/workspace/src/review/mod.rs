@@ -219,7 +219,9 @@ impl Workspace {
             for (hunk, lines) in &in_text {
                 if stay.contains(&lines) {
                     let place = place(&hunk.kind);
-                    skip(format!("{place}it has a moved line; reject the change that removed the line too"));
+                    skip(format!(
+                        "{place}it contains a moved line; also reject the change that removed the line"
+                    ));
                 } else {
                     rejected.push((path.clone(), hunk.clone()));
                 }
