@@ -21,7 +21,7 @@ pub use events::{Envelope, Event, EventSink, SessionState, TerminationReason, To
 pub use redact::redacted;
 pub use run::hooks::{self, Hooks};
 pub use run::limits::Limits;
-pub use run::queues::{Drain, Queue, Queued, QueuedText, Steering};
+pub use run::queues::{Drain, Queue, QueuedMessage, QueuedMessageView, Steering};
 pub use run::reload::{Reload, ReloadSource};
 pub use run::retry::Retries;
 pub use run::{NO_ANSWER, RunOutcome};

@@ -30,7 +30,7 @@ struct Row {
 
 /// The answer to a row.
 #[derive(Debug, Default, Serialize)]
-pub struct Answer {
+pub struct RowResult {
     id: Value,
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,14 +62,14 @@ enum Status {
 ///
 /// # Errors
 /// When `input` cannot be read.
-pub fn answer(input: impl BufRead, answer: impl FnMut(&Answer)) -> std::io::Result<()> {
+pub fn answer(input: impl BufRead, answer: impl FnMut(&RowResult)) -> std::io::Result<()> {
     answer_lines(input, MAX_LINE, answer)
 }
 
 fn answer_lines(
     mut input: impl BufRead,
     longest: u64,
-    mut answer: impl FnMut(&Answer),
+    mut answer: impl FnMut(&RowResult),
 ) -> std::io::Result<()> {
     let mut line = Vec::new();
     for number in 1.. {
@@ -79,7 +79,11 @@ fn answer_lines(
         }
         if line.len() as u64 == longest && line.last() != Some(&b'\n') {
             skip_line(&mut input)?;
-            answer(&Answer::error(Value::Null, number, format!("the line is longer than {longest} bytes")));
+            answer(&RowResult::error(
+                Value::Null,
+                number,
+                format!("the line is longer than {longest} bytes"),
+            ));
             continue;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -90,7 +94,7 @@ fn answer_lines(
                 let id = row.id.clone();
                 // A panic in one row must not affect the others.
                 catch_unwind(AssertUnwindSafe(|| apply(row))).unwrap_or_else(|_| {
-                    Answer::error(id, number, "the engine panicked on this row; please report it".into())
+                    RowResult::error(id, number, "the engine panicked on this row; please report it".into())
                 })
             }
             Err(error) => {
@@ -101,7 +105,7 @@ fn answer_lines(
                 let message = format!(
                     "the line is not a row {{\"id\", \"path\", \"base\", \"current\", \"patch\"}}: {error}"
                 );
-                Answer::error(id.unwrap_or_default(), number, message)
+                RowResult::error(id.unwrap_or_default(), number, message)
             }
         };
         answer(&answered);
@@ -124,7 +128,7 @@ fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
-fn apply(row: Row) -> Answer {
+fn apply(row: Row) -> RowResult {
     let Row { id, path, base, current, patch } = row;
     let path = normal_path(&path);
     let (base, current): (Arc<str>, Arc<str>) = (base.into(), current.into());
@@ -133,7 +137,7 @@ fn apply(row: Row) -> Answer {
     let tag = store.record(&path, base);
     store.see(&path, tag, 1..=usize::MAX);
     let answer = match Patch::parse(&with_tag(&patch, tag)) {
-        Err(error) => Answer::refused(error.reason(), error.to_string()),
+        Err(error) => RowResult::refused(error.reason(), error.to_string()),
         Ok((patch, notes)) => {
             let first = patch.sections.first().map(|section| section.path.clone()).unwrap_or_default();
             let is_own = first == path;
@@ -143,10 +147,10 @@ fn apply(row: Row) -> Answer {
             let grammars = Grammars::new(&trees);
             let options = Options { syntax: Some(&grammars), ..Options::default() };
             match hashline::plan(&patch, &mut store, &documents, options) {
-                Err(refusal) => Answer::refused(refusal.reason, refusal.to_string()),
+                Err(refusal) => RowResult::refused(refusal.reason, refusal.to_string()),
                 Ok(mut plan) => match plan.sections.pop() {
-                    Some(section) => Answer::planned(section, notes),
-                    None => Answer::refused(
+                    Some(section) => RowResult::planned(section, notes),
+                    None => RowResult::refused(
                         Reason::InvalidPatch,
                         "the patch has no section; begin one with `[PATH#TAG]`".into(),
                     ),
@@ -155,10 +159,10 @@ fn apply(row: Row) -> Answer {
         }
     };
     let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-    Answer { id, micros, ..answer }
+    RowResult { id, micros, ..answer }
 }
 
-impl Answer {
+impl RowResult {
     fn error(id: Value, line: u64, message: String) -> Self {
         Self { id, line: Some(line), message: Some(message), ..Self::default() }
     }

@@ -26,10 +26,8 @@ use serde_json::value::RawValue;
 use wire::{Peer, RpcError, codes};
 use workspace::RunId;
 
-use crate::Connection;
 use crate::runs::{self, Work, WorkKind};
-
-type Answer = BoxFuture<'static, Result<Box<RawValue>, RpcError>>;
+use crate::{Connection, Reply};
 
 /// The live sessions of one connection.
 pub struct Sessions {
@@ -43,7 +41,7 @@ type LastRuns = Mutex<HashMap<String, RunId>>;
 impl Sessions {
     pub fn new(peer: &Peer, agent: Option<String>, approver: Option<Arc<dyn Approver>>) -> Self {
         let last_runs = Arc::<LastRuns>::default();
-        let sink = Arc::new(Sink { peer: peer.clone(), last_runs: Arc::clone(&last_runs) });
+        let sink = Arc::new(SessionSink { peer: peer.clone(), last_runs: Arc::clone(&last_runs) });
         Self {
             service: SessionService::new(ServiceOptions { sink, approver, default_agent: agent }),
             last_runs,
@@ -101,12 +99,12 @@ impl Sessions {
 }
 
 /// Sends the events of all live sessions to the client.
-struct Sink {
+struct SessionSink {
     peer: Peer,
     last_runs: Arc<LastRuns>,
 }
 
-impl EventSink for Sink {
+impl EventSink for SessionSink {
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Event::AgentStart { run_id, .. } = &envelope.event {
@@ -131,21 +129,21 @@ pub(crate) fn is_session_method(method: &str) -> bool {
 ///
 /// # Errors
 /// `InvalidParams` for parameters of another form, `RequestFailed` with the service's code.
-pub fn request(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>) -> Answer {
+pub fn request(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>) -> Reply {
     match handle(connection, method, params) {
         Ok(answer) => answer,
         Err(error) => Box::pin(ready(Err(error))),
     }
 }
 
-fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>) -> Result<Answer, RpcError> {
+fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>) -> Result<Reply, RpcError> {
     let (connection, sessions) = (Arc::clone(connection), &connection.sessions);
     Ok(match method {
         "pilcrow/session/new" => {
             let params: NewSession = read(params)?;
             later(async move {
                 let project = project(&connection, params.cwd.as_deref()).await?;
-                connection.sessions.service.create(params, project).await
+                connection.sessions.service.new_session(params, project).await
             })
         }
         "pilcrow/session/open" => {
@@ -209,8 +207,8 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
                 connection.sessions.service.delete(params, &project.project).await
             })
         }
-        "pilcrow/permission" => now(sessions.service.permit(read::<PermissionParams>(params)?)),
-        "pilcrow/input" => now(sessions.service.input(read::<InputParams>(params)?)),
+        "pilcrow/permission" => now(sessions.service.answer_permission(read::<PermissionParams>(params)?)),
+        "pilcrow/input" => now(sessions.service.answer_input(read::<InputParams>(params)?)),
         "pilcrow/status" => {
             let params: StatusParams = read(params)?;
             later(async move {
@@ -296,11 +294,11 @@ fn rpc_error(error: ServiceError) -> RpcError {
     }
 }
 
-fn now<T: Serialize>(result: Result<T, ServiceError>) -> Answer {
+fn now<T: Serialize>(result: Result<T, ServiceError>) -> Reply {
     Box::pin(ready(answer(result)))
 }
 
-fn later<T: Serialize>(result: impl Future<Output = Result<T, ServiceError>> + Send + 'static) -> Answer {
+fn later<T: Serialize>(result: impl Future<Output = Result<T, ServiceError>> + Send + 'static) -> Reply {
     Box::pin(async move { answer(result.await) })
 }
 

@@ -28,7 +28,7 @@ pub struct Project {
 
 /// Project and output of a command.
 #[derive(Debug, Args, Clone)]
-pub struct Target {
+pub struct CommandTarget {
     #[command(flatten)]
     pub project: Project,
     /// Print JSON, one value per line
@@ -57,7 +57,7 @@ pub struct ExecutionArgs {
 #[derive(Debug, Args, Clone)]
 pub struct CallArgs {
     #[command(flatten)]
-    pub target: Target,
+    pub target: CommandTarget,
     #[command(flatten)]
     pub execution: ExecutionArgs,
 }
@@ -244,7 +244,7 @@ pub enum Command {
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// Show a file with the tag and line numbers that `edit` needs
     Read {
@@ -309,35 +309,35 @@ pub enum Command {
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// List, show and manage sessions
     Sessions {
         #[command(subcommand)]
         command: Sessions,
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// List, check and install language servers and debuggers
     Adapters {
         #[command(subcommand)]
         command: Adapters,
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// List models and their providers
     Models {
         #[command(subcommand)]
         command: Models,
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// Manage API keys in the system's keyring
     Auth {
         #[command(subcommand)]
         command: Auth,
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// Serve model requests over HTTP for clients without API keys
     ///
@@ -362,7 +362,7 @@ pub enum Command {
     /// Check which programs are installed and how to install the others
     Doctor {
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// Show the newest log lines
     Logs {
@@ -378,7 +378,7 @@ pub enum Command {
         #[command(subcommand)]
         command: Config,
         #[command(flatten)]
-        target: Target,
+        target: CommandTarget,
     },
     /// Stop Pilcrow's child processes after it crashed
     #[command(name = "__guard", hide = true)]

@@ -50,7 +50,7 @@ impl Executor {
     /// # Errors
     /// When that process does not answer, or the project does not open.
     async fn find(args: &cli::CallArgs, access: Access) -> anyhow::Result<Self> {
-        let cli::CallArgs { target: cli::Target { project, .. }, execution } = args;
+        let cli::CallArgs { target: cli::CommandTarget { project, .. }, execution } = args;
         let homes = Homes::from_env()?;
         if !execution.standalone {
             let (root, id) = Workspace::identify(&open::root(project.dir.as_deref())?)?;

@@ -20,8 +20,8 @@ pub(crate) trait BuiltIn: Send + Sync + 'static {
         &[]
     }
 
-    /// See [`Tool::other_names`].
-    fn other_names(&self) -> &[&str] {
+    /// See [`Tool::aliases`].
+    fn aliases(&self) -> &[&str] {
         &[]
     }
 
@@ -99,8 +99,8 @@ impl<T: BuiltIn> Tool for Described<T> {
         self.tool.effects(args)
     }
 
-    fn other_names(&self) -> &[&str] {
-        self.tool.other_names()
+    fn aliases(&self) -> &[&str] {
+        self.tool.aliases()
     }
 
     fn forget(&self, result: &str) {

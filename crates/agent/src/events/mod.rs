@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{ChangeKind, Commit, RunId};
 
-use crate::run::queues::{Queue, QueuedText};
+use crate::run::queues::{Queue, QueuedMessageView};
 
 pub use emitter::{Attached, Replay};
 pub use state::SessionState;
@@ -198,7 +198,7 @@ pub enum Event {
         steering: usize,
         follow_up: usize,
         #[serde(default)]
-        messages: Vec<QueuedText>,
+        messages: Vec<QueuedMessageView>,
     },
     /// The session is idle after a run or a manual compaction.
     ///
@@ -364,7 +364,7 @@ impl Event {
     }
 
     /// The event for the queued messages.
-    pub(crate) fn of_queue(messages: Vec<QueuedText>) -> Event {
+    pub(crate) fn of_queue(messages: Vec<QueuedMessageView>) -> Event {
         let steering = messages.iter().filter(|queued| queued.queue == Queue::Steering).count();
         Event::QueueUpdate { steering, follow_up: messages.len() - steering, messages }
     }

@@ -5,7 +5,7 @@
 use llm::{AssistantMessage, Message, MessageBuilder, ThinkingLevel};
 
 use crate::events::{Event, MessageRole, PlanStep};
-use crate::run::queues::QueuedText;
+use crate::run::queues::QueuedMessageView;
 use crate::transcript::Messages;
 
 /// The visible state of a session after some of its events.
@@ -32,7 +32,7 @@ pub struct SessionState {
     pub pending_calls: Vec<String>,
     /// Queued messages: steering, follow-ups.
     pub queued: (usize, usize),
-    pub queue: Vec<QueuedText>,
+    pub queue: Vec<QueuedMessageView>,
     pub plan: Vec<PlanStep>,
     /// The events of the open questions.
     pub questions: Vec<Event>,

@@ -33,7 +33,7 @@ use workspace::RunId;
 
 use crate::events::{Event, TerminationReason};
 use crate::run::context::RunCx;
-use crate::run::queues::Queued;
+use crate::run::queues::QueuedMessage;
 use crate::run::turns::{Progress, RunEnd};
 use crate::store::StoreError;
 use crate::transcript::Transcript;
@@ -83,7 +83,7 @@ impl RunOutcome {
 
 /// The messages with which a run starts.
 pub(crate) struct RunStart {
-    pub messages: Vec<Queued>,
+    pub messages: Vec<QueuedMessage>,
     /// Whether queued steering is delivered with it.
     pub takes_steering: bool,
 }

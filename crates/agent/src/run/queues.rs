@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 /// A message for the model with the id that its entry gets.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Queued {
+pub struct QueuedMessage {
     pub message_id: String,
     pub message: Message,
 }
 
-impl From<Message> for Queued {
+impl From<Message> for QueuedMessage {
     fn from(message: Message) -> Self {
         // Twice as long as the ids in files, so that a collision is negligible.
         let message_id = uuid::Uuid::new_v4().simple().to_string().chars().take(16).collect();
@@ -23,7 +23,7 @@ impl From<Message> for Queued {
 
 /// A queued message, for surfaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueuedText {
+pub struct QueuedMessageView {
     pub message_id: String,
     pub queue: Queue,
     pub text: String,
@@ -71,17 +71,17 @@ struct QueueState {
 
 #[derive(Debug, Default)]
 struct MessageQueue {
-    messages: VecDeque<Queued>,
+    messages: VecDeque<QueuedMessage>,
     drain: Drain,
 }
 
 impl Queues {
-    pub fn push(&self, queue: Queue, message: Queued) {
+    pub fn push(&self, queue: Queue, message: QueuedMessage) {
         self.lock().of(queue).messages.push_back(message);
     }
 
     /// Removes a message; `None` if it is not queued.
-    pub fn remove(&self, message_id: &str) -> Option<(Queue, Queued)> {
+    pub fn remove(&self, message_id: &str) -> Option<(Queue, QueuedMessage)> {
         let mut state = self.lock();
         [Queue::Steering, Queue::FollowUp].into_iter().find_map(|queue| {
             let messages = &mut state.of(queue).messages;
@@ -133,10 +133,10 @@ impl Queues {
     }
 
     /// The queued messages for surfaces: steering, then follow-ups.
-    pub fn texts(&self) -> Vec<QueuedText> {
+    pub fn texts(&self) -> Vec<QueuedMessageView> {
         let state = self.lock();
-        let texts = |queue, messages: &MessageQueue| -> Vec<QueuedText> {
-            let text = |queued: &Queued| QueuedText {
+        let texts = |queue, messages: &MessageQueue| -> Vec<QueuedMessageView> {
+            let text = |queued: &QueuedMessage| QueuedMessageView {
                 message_id: queued.message_id.clone(),
                 queue,
                 text: queued.message.text(),
@@ -178,7 +178,7 @@ impl Queues {
         all.map(|queued| queued.message.clone()).collect()
     }
 
-    pub fn take(&self, queue: Queue) -> Vec<Queued> {
+    pub fn take(&self, queue: Queue) -> Vec<QueuedMessage> {
         let mut state = self.lock();
         let waiting = state.of(queue);
         let count = waiting.count();
@@ -186,7 +186,7 @@ impl Queues {
     }
 
     /// Returns undelivered messages to the front.
-    pub(crate) fn put_back(&self, queue: Queue, messages: Vec<Queued>) {
+    pub(crate) fn put_back(&self, queue: Queue, messages: Vec<QueuedMessage>) {
         let mut state = self.lock();
         let waiting = &mut state.of(queue).messages;
         messages.into_iter().rev().for_each(|message| waiting.push_front(message));

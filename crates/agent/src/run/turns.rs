@@ -10,7 +10,7 @@ use crate::events::{Event, TerminationReason};
 use crate::run::batch::{self, Batch};
 use crate::run::context::{Hooked, RunCx};
 use crate::run::hooks::{NextTurn, TurnDecision, TurnReport};
-use crate::run::queues::{Queue, Queued};
+use crate::run::queues::{Queue, QueuedMessage};
 use crate::run::respond::{Response, respond};
 use crate::run::retry::{Episode, Recovery, leaves_no_room, recovery};
 use crate::run::{NO_ANSWER, RunStart, compact};
@@ -119,12 +119,12 @@ async fn request(
     cx: &RunCx,
     transcript: &mut Transcript,
     index: u32,
-    pending: Vec<Queued>,
+    pending: Vec<QueuedMessage>,
     progress: &Mutex<Progress>,
 ) -> Result<Turn, StoreError> {
     progress.lock().turns = index;
     cx.emit(Event::TurnStart { turn_index: index }).await;
-    for Queued { message_id, message } in pending {
+    for QueuedMessage { message_id, message } in pending {
         cx.add_message_as(transcript, message_id, message).await?;
     }
     transcript.note_tools(&cx.tools().take_new())?;
@@ -282,7 +282,7 @@ async fn recover(
 }
 
 /// Takes the messages of a queue that are delivered now.
-async fn take(cx: &RunCx, queue: Queue) -> Vec<Queued> {
+async fn take(cx: &RunCx, queue: Queue) -> Vec<QueuedMessage> {
     let taken = cx.queues.take(queue);
     if !taken.is_empty() {
         cx.emit(Event::of_queue(cx.queues.texts())).await;
@@ -291,7 +291,7 @@ async fn take(cx: &RunCx, queue: Queue) -> Vec<Queued> {
 }
 
 /// Returns messages taken for a cancelled turn to the front of their queues.
-async fn put_back(cx: &RunCx, steering: Vec<Queued>, follow_up: Vec<Queued>) {
+async fn put_back(cx: &RunCx, steering: Vec<QueuedMessage>, follow_up: Vec<QueuedMessage>) {
     if steering.is_empty() && follow_up.is_empty() {
         return;
     }
@@ -313,7 +313,7 @@ async fn finish_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> TurnDecisi
 }
 
 /// Applies the hook's changes for the next turn; returns its first messages.
-async fn prepare_next_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> Vec<Queued> {
+async fn prepare_next_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> Vec<QueuedMessage> {
     let report = TurnReport { turn_index: turn.index, message: &turn.response, results };
     let next = match cx.hook(async { cx.hooks.prepare_next_turn(report).await }).await {
         Hooked::Done(next) => next,
@@ -334,7 +334,7 @@ async fn prepare_next_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> Vec<
             current.instructions = instructions;
         }
     });
-    messages.into_iter().map(Queued::from).collect()
+    messages.into_iter().map(QueuedMessage::from).collect()
 }
 
 fn failure(was_cancelled: bool, response: &AssistantMessage) -> RunEnd {

@@ -17,7 +17,7 @@ use crate::events::emitter::Emitter;
 use crate::events::{Event, MessageRole, TerminationReason};
 use crate::run::context::{RecordedSettings, RunCx};
 use crate::run::hooks::Hooks;
-use crate::run::queues::{Queue, Queued, Queues};
+use crate::run::queues::{Queue, QueuedMessage, Queues};
 use crate::run::reload::ReloadSource;
 use crate::run::settings::{SharedSettings, TurnSettings};
 use crate::run::{self, RunOutcome, RunStart, compact, wait_for_stragglers};
@@ -30,7 +30,7 @@ use crate::transcript::Transcript;
 type Reply<T> = oneshot::Sender<T>;
 
 pub(crate) enum Operation {
-    Prompt { messages: Vec<Queued>, cancel: CancellationToken, reply: Reply<RunOutcome> },
+    Prompt { messages: Vec<QueuedMessage>, cancel: CancellationToken, reply: Reply<RunOutcome> },
     Continue { cancel: CancellationToken, reply: Reply<Result<RunOutcome, SessionError>> },
     Messages { reply: Reply<Messages> },
     Append { message: Box<Message>, reply: Reply<Result<(), SessionError>> },

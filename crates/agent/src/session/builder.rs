@@ -57,7 +57,7 @@ pub struct SessionBuilder {
     commits: Option<broadcast::Receiver<Arc<Commit>>>,
     disconnected: CancellationToken,
     settles_on_close: bool,
-    seq: u64,
+    last_seq: u64,
 }
 
 impl SessionBuilder {
@@ -88,7 +88,7 @@ impl SessionBuilder {
             commits: None,
             disconnected: CancellationToken::new(),
             settles_on_close: false,
-            seq: 0,
+            last_seq: 0,
         }
     }
 
@@ -222,8 +222,8 @@ impl SessionBuilder {
     /// Sets the number of the event before the first one.
     ///
     /// A session that a process opens again continues its numbers.
-    pub fn seq(self, seq: u64) -> Self {
-        SessionBuilder { seq, ..self }
+    pub fn last_seq(self, last_seq: u64) -> Self {
+        SessionBuilder { last_seq, ..self }
     }
 
     /// Starts the session's task in the current tokio runtime.
@@ -280,7 +280,7 @@ impl SessionBuilder {
             limits,
             policy: self.policy,
         };
-        let events = Emitter::start(id.clone(), self.sinks, state, self.seq, &tracker);
+        let events = Emitter::start(id.clone(), self.sinks, state, self.last_seq, &tracker);
         let queues = Arc::new(Queues::default());
         queues.set_steering(steering);
         queues.set_drain(Queue::Steering, drain);

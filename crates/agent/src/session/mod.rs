@@ -27,7 +27,7 @@ use crate::events::SessionState;
 use crate::events::emitter::{Attached, Emitter, Replay};
 use crate::events::{Event, EventSink, PermissionAnswer, TerminationReason};
 use crate::run::RunOutcome;
-use crate::run::queues::{Drain, Queue, Queued, QueuedText, Queues, Steering};
+use crate::run::queues::{Drain, Queue, QueuedMessage, QueuedMessageView, Queues, Steering};
 use crate::run::settings::SharedSettings;
 use crate::tool::registry::Registry;
 use actor::Operation;
@@ -117,7 +117,7 @@ impl Session {
     /// Runs with these messages; `cancel` cancels this run only.
     pub async fn prompt_messages(
         &self,
-        messages: Vec<impl Into<Queued>>,
+        messages: Vec<impl Into<QueuedMessage>>,
         cancel: CancellationToken,
     ) -> RunOutcome {
         let messages = messages.into_iter().map(Into::into).collect();
@@ -151,13 +151,17 @@ impl Session {
     }
 
     /// Queues a message in either queue; see [`Session::steer`].
-    pub fn queue(&self, queue: Queue, message: Queued) -> impl Future<Output = ()> + Send + use<> + 'static {
+    pub fn queue(
+        &self,
+        queue: Queue,
+        message: QueuedMessage,
+    ) -> impl Future<Output = ()> + Send + use<> + 'static {
         self.inner.queues.push(queue, message);
         self.emit_queues()
     }
 
     /// Removes a queued message; `None` if it is not queued any more.
-    pub async fn unqueue(&self, message_id: &str) -> Option<(Queue, Queued)> {
+    pub async fn unqueue(&self, message_id: &str) -> Option<(Queue, QueuedMessage)> {
         let removed = self.inner.queues.remove(message_id)?;
         self.emit_queues().await;
         Some(removed)
@@ -404,7 +408,7 @@ impl Session {
     }
 
     /// The queued messages for surfaces: steering, then follow-ups.
-    pub fn queued_texts(&self) -> Vec<QueuedText> {
+    pub fn queued_texts(&self) -> Vec<QueuedMessageView> {
         self.inner.queues.texts()
     }
 

@@ -40,8 +40,8 @@ pub trait Tool: Send + Sync {
         &[]
     }
 
-    /// Names of this tool in other agents, under which a model may call it.
-    fn other_names(&self) -> &[&str] {
+    /// Aliases: names that other agents use for such a tool.
+    fn aliases(&self) -> &[&str] {
         &[]
     }
 

@@ -152,8 +152,8 @@ impl Tool for Guarded {
     fn unnamed_arguments(&self) -> &[&str] {
         self.0.unnamed_arguments()
     }
-    fn other_names(&self) -> &[&str] {
-        self.0.other_names()
+    fn aliases(&self) -> &[&str] {
+        self.0.aliases()
     }
     fn presence(&self) -> Presence {
         self.0.presence()

@@ -91,7 +91,7 @@ impl Registry {
                 found.next().filter(|_| found.next().is_none())
             };
             only(&is_named).or_else(|| {
-                only(&|it| it.tool.other_names().iter().any(|other| other.eq_ignore_ascii_case(name)))
+                only(&|it| it.tool.aliases().iter().any(|other| other.eq_ignore_ascii_case(name)))
             })
         })
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Queue, Queued, RunOutcome, Session, deadlines};
+use agent::{Queue, QueuedMessage, RunOutcome, Session, deadlines};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use crate::session::unsaved::describe_unsaved;
 use crate::session::{HostedSession, ended_well};
 
 /// A session that is open between its prompts.
-pub(super) struct Live {
+pub(super) struct LiveSession {
     pub hosted: HostedSession,
     pub project: Arc<ProjectHandle>,
     driver: Mutex<Driver>,
@@ -31,10 +31,10 @@ struct Driver {
     /// Cancels the current run; `None` while idle.
     active: Option<CancellationToken>,
     /// Messages for which the current run was cancelled.
-    interrupts: VecDeque<Queued>,
+    interrupts: VecDeque<QueuedMessage>,
 }
 
-impl Live {
+impl LiveSession {
     pub fn new(hosted: HostedSession, project: Arc<ProjectHandle>) -> Arc<Self> {
         Arc::new(Self {
             hosted,
@@ -67,7 +67,7 @@ impl Live {
     }
 
     /// Starts a run with a message, or queues it.
-    pub fn deliver(self: &Arc<Self>, queued: Queued, delivery: DeliveryMode) -> PromptAck {
+    pub fn deliver(self: &Arc<Self>, queued: QueuedMessage, delivery: DeliveryMode) -> PromptAck {
         let message_id = queued.message_id.clone();
         // The lock is held until the message is in its place, so that no run ends meanwhile.
         let mut driver = self.driver.lock();
@@ -130,7 +130,7 @@ impl Live {
     }
 
     /// Runs a message, then the messages that were queued too late for its run.
-    async fn drive(self: Arc<Self>, first: Queued, mut cancel: CancellationToken) {
+    async fn drive(self: Arc<Self>, first: QueuedMessage, mut cancel: CancellationToken) {
         let mut message = first;
         loop {
             let outcome = self.hosted.run_message(message, cancel.clone()).await;
@@ -142,7 +142,7 @@ impl Live {
         }
     }
 
-    async fn next(&self, takes_queued: bool) -> Option<(Queued, CancellationToken)> {
+    async fn next(&self, takes_queued: bool) -> Option<(QueuedMessage, CancellationToken)> {
         loop {
             let waiting = {
                 let mut driver = self.driver.lock();

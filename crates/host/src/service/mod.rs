@@ -30,7 +30,7 @@ use crate::project::Project;
 use crate::request::{RequestError, Stop, parse_compact};
 use crate::session::status_events::server_statuses;
 use crate::session::{Input, SessionRequest, Subject};
-use live::Live;
+use live::LiveSession;
 
 /// Maximum number of listed sessions.
 const MAX_LISTED: usize = 100;
@@ -57,7 +57,7 @@ pub struct ServiceOptions {
 
 #[derive(Default)]
 struct State {
-    live: BTreeMap<String, Arc<Live>>,
+    live: BTreeMap<String, Arc<LiveSession>>,
     /// Number of the last event of each closed session.
     ended: HashMap<String, u64>,
 }
@@ -76,7 +76,7 @@ impl SessionService {
     ///
     /// # Errors
     /// When the request names what does not exist, or Pilcrow's directories cannot be used.
-    pub async fn create(
+    pub async fn new_session(
         &self,
         request: NewSession,
         project: ProjectHandle,
@@ -105,8 +105,8 @@ impl SessionService {
         let live = match self.find(&id) {
             Some(live) => live,
             None => {
-                let seq = self.last_seq(&id);
-                let request = SessionRequest { resume: Some(id), seq, ..self.request() };
+                let last_seq = self.last_seq(&id);
+                let request = SessionRequest { resume: Some(id), last_seq, ..self.request() };
                 self.start(Arc::new(project), request).await?
             }
         };
@@ -218,7 +218,7 @@ impl SessionService {
     ///
     /// # Errors
     /// When the question is not open, or does not offer the answer.
-    pub fn permit(&self, request: PermissionParams) -> Result<Done, ServiceError> {
+    pub fn answer_permission(&self, request: PermissionParams) -> Result<Done, ServiceError> {
         let PermissionParams { session, request_id, answer, text } = request;
         let live = self.live(&session)?;
         let answered = live.session().answer_permission(&request_id, answer, text.unwrap_or_default());
@@ -230,7 +230,7 @@ impl SessionService {
     ///
     /// # Errors
     /// When the question is not open.
-    pub fn input(&self, request: InputParams) -> Result<Done, ServiceError> {
+    pub fn answer_input(&self, request: InputParams) -> Result<Done, ServiceError> {
         let InputParams { session, request_id, answer } = request;
         let chosen = answer.map_or(Chosen::Dismissed, Chosen::Said);
         let answered = self.live(&session)?.session().answer_input(&request_id, chosen);
@@ -249,7 +249,7 @@ impl SessionService {
         } else {
             let target = Arc::clone(&live);
             let set = move || {
-                let Live { hosted, project, .. } = &*target;
+                let LiveSession { hosted, project, .. } = &*target;
                 options::set(&project.project, hosted.session(), hosted.source(), &option, &value)
             };
             tokio::task::spawn_blocking(set).await??;
@@ -258,7 +258,11 @@ impl SessionService {
     }
 
     /// Opens the session again with another profile.
-    async fn set_agent(&self, live: &Arc<Live>, name: String) -> Result<Arc<Live>, ServiceError> {
+    async fn set_agent(
+        &self,
+        live: &Arc<LiveSession>,
+        name: String,
+    ) -> Result<Arc<LiveSession>, ServiceError> {
         let _opening = self.opening.lock().await;
         if !live.becomes_idle().await || !live.session().queued_texts().is_empty() {
             let message = "the session runs or has queued messages; set the profile when it is idle";
@@ -270,8 +274,8 @@ impl SessionService {
         self.end(live).await;
         let stored = load(&live.project.project, id.clone()).await?.is_some();
         let (resume, id) = if stored { (Some(id), None) } else { (None, Some(id)) };
-        let seq = self.last_seq(live.id());
-        let request = SessionRequest { resume, id, seq, agent: Some(name), ..self.request() };
+        let last_seq = self.last_seq(live.id());
+        let request = SessionRequest { resume, id, last_seq, agent: Some(name), ..self.request() };
         self.start(Arc::clone(&live.project), request).await
     }
 
@@ -406,14 +410,14 @@ impl SessionService {
     /// Ends all sessions as disconnected. They can be opened again.
     pub async fn shut_down(&self, deadline: Duration) {
         self.gone.cancel();
-        let live: Vec<Arc<Live>> = self.state.lock().live.values().cloned().collect();
+        let live: Vec<Arc<LiveSession>> = self.state.lock().live.values().cloned().collect();
         let ends = futures_util::future::join_all(live.iter().map(|live| self.end(live)));
         if tokio::time::timeout(deadline, ends).await.is_err() {
             tracing::warn!("a session did not end in time");
         }
     }
 
-    async fn end(&self, live: &Arc<Live>) {
+    async fn end(&self, live: &Arc<LiveSession>) {
         let seq = live.close().await;
         let mut state = self.state.lock();
         state.live.remove(live.id());
@@ -431,7 +435,7 @@ impl SessionService {
         &self,
         project: Arc<ProjectHandle>,
         request: SessionRequest,
-    ) -> Result<Arc<Live>, ServiceError> {
+    ) -> Result<Arc<LiveSession>, ServiceError> {
         let cancel = CancellationToken::new();
         let stop = Stop { cancel: &cancel, gone: &self.gone };
         let mut scope = project.project.scope();
@@ -442,7 +446,7 @@ impl SessionService {
         for note in hosted.notes() {
             hosted.note(note.clone()).await;
         }
-        let live = Live::new(hosted, project);
+        let live = LiveSession::new(hosted, project);
         self.state.lock().live.insert(live.id().to_owned(), Arc::clone(&live));
         Ok(live)
     }
@@ -452,11 +456,11 @@ impl SessionService {
         self.state.lock().ended.get(session).copied().unwrap_or_default()
     }
 
-    fn find(&self, session: &str) -> Option<Arc<Live>> {
+    fn find(&self, session: &str) -> Option<Arc<LiveSession>> {
         self.state.lock().live.get(session).cloned()
     }
 
-    fn live(&self, session: &str) -> Result<Arc<Live>, ServiceError> {
+    fn live(&self, session: &str) -> Result<Arc<LiveSession>, ServiceError> {
         self.find(session).ok_or_else(|| ServiceError::not_live(session))
     }
 }
@@ -476,10 +480,10 @@ fn not_open(request_id: &str, hint: &str) -> ServiceError {
 }
 
 /// The options of a live session.
-async fn list_options(live: &Arc<Live>) -> Result<Vec<ConfigOption>, ServiceError> {
+async fn list_options(live: &Arc<LiveSession>) -> Result<Vec<ConfigOption>, ServiceError> {
     let live = Arc::clone(live);
     let list = move || {
-        let Live { hosted, project, .. } = &*live;
+        let LiveSession { hosted, project, .. } = &*live;
         options::all(&project.project, hosted.session(), hosted.source(), hosted.agent())
     };
     Ok(tokio::task::spawn_blocking(list).await?)
@@ -492,7 +496,7 @@ async fn find_stored(project: &Project, id: String) -> Result<String, ServiceErr
 }
 
 /// The events after `since`, or the whole state.
-async fn view(live: &Arc<Live>, since: Option<u64>) -> Result<SessionView, ServiceError> {
+async fn view(live: &Arc<LiveSession>, since: Option<u64>) -> Result<SessionView, ServiceError> {
     let session = live.hosted.session();
     let closed = || ServiceError::not_live(live.id());
     let replay = session.replay(since).await.ok_or_else(closed)?;

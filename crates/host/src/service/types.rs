@@ -3,7 +3,7 @@
 //! `docs/protocols/language-server.md` documents them; a test of `lsp-server` compares the fields.
 
 use agent::events::{PermissionAnswer, PlanStep};
-use agent::{Envelope, Event, Message, QueuedText, Usage};
+use agent::{Envelope, Event, Message, QueuedMessageView, Usage};
 use policy::ErrorCode;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -247,7 +247,7 @@ pub struct StateView {
     /// Ids of the tool calls without a result.
     pub pending_calls: Vec<String>,
     #[schemars(with = "Vec<Value>")]
-    pub queue: Vec<QueuedText>,
+    pub queue: Vec<QueuedMessageView>,
     #[schemars(with = "Vec<Value>")]
     pub plan: Vec<PlanStep>,
     /// The events of the open questions.
@@ -396,17 +396,17 @@ pub struct Cancelled {
 pub struct Done {}
 
 /// A method of the service, with the schemas of its parameters and its answer.
-pub struct Method {
+pub struct ServiceMethod {
     pub name: &'static str,
     pub params: Schema,
     pub answer: Schema,
 }
 
 /// Lists the methods of the service.
-pub fn methods() -> Vec<Method> {
+pub fn methods() -> Vec<ServiceMethod> {
     macro_rules! methods {
         ($($name:literal: $params:ty => $answer:ty,)*) => {
-            vec![$(Method { name: $name, params: schema_for!($params), answer: schema_for!($answer) },)*]
+            vec![$(ServiceMethod { name: $name, params: schema_for!($params), answer: schema_for!($answer) },)*]
         };
     }
     methods! {

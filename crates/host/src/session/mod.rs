@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use agent::store::{LoadedSession, SessionStore, StoreError};
 use agent::{
-    Event, EventSink, Queued, Registry, ReplayModel, RunOutcome, Session, TerminationReason, deadlines,
+    Event, EventSink, QueuedMessage, Registry, ReplayModel, RunOutcome, Session, TerminationReason, deadlines,
 };
 use llm::{Content, Message, UserMessage};
 use parking_lot::Mutex;
@@ -68,7 +68,7 @@ pub struct SessionRequest {
     /// Time that each edit of the built-in planner waits for all its diagnostics.
     pub edit_wait: Option<Duration>,
     /// Number of the event before the first one.
-    pub seq: u64,
+    pub last_seq: u64,
 }
 
 impl SessionRequest {
@@ -84,7 +84,7 @@ impl SessionRequest {
             default_agent: None,
             directory: None,
             edit_wait: None,
-            seq: 0,
+            last_seq: 0,
         }
     }
 }
@@ -180,7 +180,7 @@ impl HostedSession {
     }
 
     /// Runs a message in an open session.
-    pub(crate) async fn run_message(&self, message: Queued, cancel: CancellationToken) -> RunOutcome {
+    pub(crate) async fn run_message(&self, message: QueuedMessage, cancel: CancellationToken) -> RunOutcome {
         // A prompt lets the agent work again.
         self.scope.context.debug.return_control().await;
         self.report_status(self.session.prompt_messages(vec![message], cancel)).await
@@ -308,7 +308,7 @@ pub(crate) async fn open(
         .queues(config.values.run.steering.0, config.values.run.queue.0)
         .limits(config_source::limits(&config))
         .settles_on_close(!matches!(request.input, Input::None))
-        .seq(request.seq)
+        .last_seq(request.last_seq)
         .commits(scope.project.workspace.subscribe())
         .disconnected(stop.gone.clone())
         .reload_source(Arc::<SessionConfigSource>::clone(&source) as Arc<dyn agent::ReloadSource>);

@@ -7,7 +7,7 @@ use super::openai_responses::{decode, encode};
 use crate::endpoint::{Auth, Endpoint};
 use crate::model::Request;
 use crate::protocol::sse::SseStream;
-use crate::protocol::{BuiltIn, EncodeError, HttpRequest};
+use crate::protocol::{EncodeError, HttpRequest, ProtocolDefinition};
 
 pub const API: &str = "azure-openai-responses";
 
@@ -16,7 +16,7 @@ const VERSION: &str = "api-version=v1";
 /// Hosts of resources, whose API is below `/openai/v1`.
 const HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
 
-pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+pub(crate) const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode_request,
     decoder: |_, empty| Box::new(SseStream::new(decode::ResponsesDecoder::new(empty).with_late_reasoning())),

@@ -62,16 +62,16 @@ pub trait Protocol: Send + Sync {
     fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder>;
 }
 
-/// A protocol of this crate.
+/// A built-in wire protocol: its encoder and decoder.
 #[derive(Debug, Clone, Copy)]
-pub struct BuiltIn {
+pub struct ProtocolDefinition {
     name: &'static str,
     encode: fn(&Endpoint, &Request) -> Result<HttpRequest, EncodeError>,
     decoder: fn(&Endpoint, AssistantMessage) -> Box<dyn Decoder>,
     sends_own_key: bool,
 }
 
-impl Protocol for BuiltIn {
+impl Protocol for ProtocolDefinition {
     fn name(&self) -> &str {
         self.name
     }

@@ -17,12 +17,12 @@ use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
 use crate::partial_json::parse_arguments;
 use crate::protocol::sse::SseDecoder;
-use crate::protocol::{BuiltIn, Decoder, EncodeError, HttpRequest};
+use crate::protocol::{Decoder, EncodeError, HttpRequest, ProtocolDefinition};
 use crate::stream::StreamEvent;
 
 pub const API: &str = "pilcrow-proxy";
 
-pub const PROTOCOL: BuiltIn = BuiltIn {
+pub const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode_request,
     decoder: |_, empty| {

@@ -227,7 +227,7 @@ impl Found {
     }
 }
 
-pub fn list(target: &cli::Target) -> anyhow::Result<Outcome> {
+pub fn list(target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let known = scan(&target.project)?;
     for found in &known.found {
         if target.json {
@@ -250,7 +250,7 @@ fn note_problems(problems: &[DefinitionError]) {
 }
 
 /// Prints the program that starts each adapter, or the command that installs it.
-pub fn doctor(target: &cli::Target) -> anyhow::Result<Outcome> {
+pub fn doctor(target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let known = scan(&target.project)?;
     let findings = known.findings();
     for finding in &findings {
@@ -271,7 +271,7 @@ pub fn doctor(target: &cli::Target) -> anyhow::Result<Outcome> {
 }
 
 /// Installs adapters: shows the commands, asks, and runs them.
-pub async fn install(target: &cli::Target, request: &cli::InstallArgs) -> anyhow::Result<Outcome> {
+pub async fn install(target: &cli::CommandTarget, request: &cli::InstallArgs) -> anyhow::Result<Outcome> {
     if request.yes {
         open::refuse_run()?;
     }
@@ -397,7 +397,7 @@ async fn ask(plans: &[&InstallPlan], cancel: &CancellationToken) -> Answer {
 }
 
 /// Reports an adapter that is not installed.
-fn report(target: &cli::Target, name: &str, status: &str, text: &str) {
+fn report(target: &cli::CommandTarget, name: &str, status: &str, text: &str) {
     if target.json {
         output::json(&json!({"name": name, "status": status, "message": text}));
     } else {

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::wrong_use;
 use crate::{cli, output, stop};
 
-pub async fn perform(command: cli::Auth, target: &cli::Target) -> anyhow::Result<Outcome> {
+pub async fn perform(command: cli::Auth, target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let (catalogue, file) = super::models::catalogue(&target.project)?;
     match command {
         cli::Auth::Set { provider } => match known(&catalogue, &provider, &file) {

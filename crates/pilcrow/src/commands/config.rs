@@ -10,7 +10,7 @@ use policy::{NamedProgram, TrustStore};
 use crate::{cli, open, output};
 
 /// Prints every setting with its value and origin.
-pub fn show(target: &cli::Target, agent: Option<&str>) -> anyhow::Result<Outcome> {
+pub fn show(target: &cli::CommandTarget, agent: Option<&str>) -> anyhow::Result<Outcome> {
     let homes = Homes::from_env()?;
     let root = open::canonical_root(&target.project)?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
@@ -40,7 +40,7 @@ pub fn why(
     capability: &str,
     argument: Option<&str>,
     subject: Option<&str>,
-    target: &cli::Target,
+    target: &cli::CommandTarget,
 ) -> anyhow::Result<Outcome> {
     let project = open::open(&target.project, Access::default())?;
     let root = project.workspace.root();

@@ -9,7 +9,7 @@ use crate::{cli, open, output};
 
 /// Lists the project's sessions, or connects standard input and output to
 /// `session`.
-pub async fn run(session: Option<&str>, target: &cli::Target) -> anyhow::Result<Outcome> {
+pub async fn run(session: Option<&str>, target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let homes = paths::Homes::from_env()?;
     let (root, _) = workspace::Workspace::identify(&open::root(target.project.dir.as_deref())?)?;
     let found = debug_sessions::find(&homes, &root).await?;

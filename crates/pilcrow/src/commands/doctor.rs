@@ -16,7 +16,7 @@ use crate::{cli, open, output, terminal};
 /// Examines the basics and every known language server.
 ///
 /// Fails if something is broken; only reports missing programs.
-pub async fn show(target: &cli::Target) -> anyhow::Result<Outcome> {
+pub async fn show(target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let args = &target.project;
     let homes = Homes::from_env()?;
     let root = open::canonical_root(args)?;

@@ -14,7 +14,7 @@ use crate::{cli, open, output};
 const BRIEF: usize = 3;
 
 /// Lists every provider, or one, whether it has a key, and its models.
-pub async fn list(only: Option<&str>, target: &cli::Target) -> anyhow::Result<Outcome> {
+pub async fn list(only: Option<&str>, target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let (mut catalogue, file) = catalogue(&target.project)?;
     if let Some(only) = only {
         if !catalogue.providers.contains_key(only) {
@@ -78,7 +78,7 @@ pub async fn list(only: Option<&str>, target: &cli::Target) -> anyhow::Result<Ou
 }
 
 /// Shows the properties of a model.
-pub fn show(name: &str, target: &cli::Target) -> anyhow::Result<Outcome> {
+pub fn show(name: &str, target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let (catalogue, file) = catalogue(&target.project)?;
     let model = match catalogue.parse_name(name, &file) {
         Ok(model) => model,

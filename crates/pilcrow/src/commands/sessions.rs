@@ -24,7 +24,7 @@ fn open_store(project: &cli::Project) -> anyhow::Result<(Arc<Project>, SessionSt
     Ok((project, store))
 }
 
-pub async fn perform(command: cli::Sessions, target: cli::Target) -> anyhow::Result<Outcome> {
+pub async fn perform(command: cli::Sessions, target: cli::CommandTarget) -> anyhow::Result<Outcome> {
     let opened = || open_store(&target.project);
     let as_json = target.json;
     let done = match command {
@@ -212,7 +212,7 @@ fn no_entry(id: &str) -> StoreError {
 }
 
 /// Continues a session from an earlier entry, with a summary of what follows it.
-async fn branch(request: BranchRequest, target: &cli::Target) -> anyhow::Result<Outcome> {
+async fn branch(request: BranchRequest, target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let project = open::open(&target.project, Access::default())?;
     let report = match project.scope().branch(request, Arc::new(NoticeSink), &stop::on_signal()?).await? {
         Reply::Done(report) => report,

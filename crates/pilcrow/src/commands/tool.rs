@@ -96,7 +96,7 @@ async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> an
 }
 
 /// Lists the tools with their parameters.
-pub fn list(target: &cli::Target) -> anyhow::Result<Outcome> {
+pub fn list(target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let project = open::open(&target.project, Access { yes: false, keep: false, trusted: false })?;
     for definition in project.registry.definitions() {
         if target.json {

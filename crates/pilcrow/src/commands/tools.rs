@@ -19,7 +19,7 @@ use crate::{cli, open, output};
 /// `budget` limits the list to tools that the model sees before its first search, with sizes; `trace` shows
 /// the layers of tools.
 pub fn tools(
-    target: &cli::Target,
+    target: &cli::CommandTarget,
     agent: Option<&str>,
     budget: bool,
     trace: bool,

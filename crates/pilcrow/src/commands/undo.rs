@@ -18,7 +18,7 @@ pub async fn undo(commit: Option<String>, redo: bool, args: &cli::CallArgs) -> a
 }
 
 /// Lists what can be undone.
-pub fn list(target: &cli::Target) -> anyhow::Result<Outcome> {
+pub fn list(target: &cli::CommandTarget) -> anyhow::Result<Outcome> {
     let project = open::open(&target.project, Access { yes: false, keep: false, trusted: false })?;
     let history = project.workspace.history()?;
     for record in &history {

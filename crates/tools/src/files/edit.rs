@@ -36,8 +36,8 @@ const UNNAMED: [&str; 12] = [
     "diff",
     "command",
 ];
-/// Names of such tools.
-const OTHER_NAMES: [&str; 7] = [
+/// Names of edit tools of other agents.
+const ALIASES: [&str; 7] = [
     "str_replace_editor",
     "str_replace_based_edit_tool",
     "apply_patch",
@@ -113,8 +113,8 @@ impl BuiltIn for Edit {
         &UNNAMED
     }
 
-    fn other_names(&self) -> &[&str] {
-        &OTHER_NAMES
+    fn aliases(&self) -> &[&str] {
+        &ALIASES
     }
 
     fn effects(&self, _: &Value) -> Effects {

@@ -145,8 +145,8 @@ impl Tool for ReportsPending {
         self.tool.unnamed_arguments()
     }
 
-    fn other_names(&self) -> &[&str] {
-        self.tool.other_names()
+    fn aliases(&self) -> &[&str] {
+        self.tool.aliases()
     }
 
     fn presence(&self) -> Presence {

@@ -73,7 +73,9 @@ fn signature_words(code: &str) -> Vec<&str> {
     let [signature, member] = PARTS.get_or_init(|| {
         let part = |pattern: &str| regex::Regex::new(pattern).expect("the pattern is constant");
         [
-            part(r"(?ms)^\s*(?:pub )?(?:const |async |unsafe )*fn \w+([^{;]*)[{;]|^\s*type \w+ = ([^;]*);"),
+            part(
+                r"(?ms)^\s*(?:pub )?(?:const |async |unsafe )*fn \w+([^{;]*)[{;]|^\s*type \w+ = ([^;]*);|^\s*pub (?:const|static) \w+: ([^=;]*)=",
+            ),
             part(r"(?m)^\s+(?:pub \w+: (.*)|\w+\((.*)\)|\w+: (.*)|\w+ \{ (.*) \}),$"),
         ]
     });
@@ -97,8 +99,8 @@ mod tests {
                     .collect::<Vec<_>>(),
             )
         };
-        let used = "pub fn used() -> Answer {\n}\npub struct Answer;\n";
-        let caller = ("tests/e2e/a.rs", "fn a() { b::used(); }");
+        let used = "pub fn used() -> Answer {\n}\npub struct Answer;\npub const FIRST: Kind = Kind;\npub struct Kind;\n";
+        let caller = ("tests/e2e/a.rs", "fn a() { b::used(); b::FIRST; }");
         assert_eq!(problems(&[("crates/b/src/lib.rs", used), caller]), [""; 0]);
         assert_eq!(
             problems(&[("crates/b/src/lib.rs", "fn used() {}\npub fn unused() {}\n"), caller]),

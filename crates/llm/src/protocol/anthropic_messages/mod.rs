@@ -3,12 +3,12 @@
 mod decode;
 mod encode;
 
-use crate::protocol::BuiltIn;
+use crate::protocol::ProtocolDefinition;
 use crate::protocol::sse::SseStream;
 
 pub const API: &str = "anthropic-messages";
 
-pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+pub(crate) const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode::encode,
     decoder: |_, empty| Box::new(SseStream::new(decode::MessagesDecoder::new(empty))),

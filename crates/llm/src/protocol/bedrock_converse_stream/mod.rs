@@ -7,11 +7,11 @@
 mod decode;
 mod encode;
 
-use crate::protocol::BuiltIn;
+use crate::protocol::ProtocolDefinition;
 
 pub const API: &str = "bedrock-converse-stream";
 
-pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+pub(crate) const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode::encode,
     decoder: |_, empty| Box::new(decode::ConverseDecoder::new(empty)),

@@ -9,11 +9,11 @@ mod partial_arguments;
 use crate::endpoint::{Auth, Endpoint};
 use crate::model::Request;
 use crate::protocol::sse::SseStream;
-use crate::protocol::{BuiltIn, EncodeError, HttpRequest};
+use crate::protocol::{EncodeError, HttpRequest, ProtocolDefinition};
 
 pub const API: &str = "google-generative-ai";
 
-pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+pub(crate) const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode_request,
     decoder: |_, empty| Box::new(SseStream::new(decode::GenerateDecoder::new(empty))),

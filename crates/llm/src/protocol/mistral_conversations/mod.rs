@@ -6,13 +6,13 @@
 mod decode;
 mod encode;
 
-use crate::protocol::BuiltIn;
+use crate::protocol::ProtocolDefinition;
 use crate::protocol::chunks::ChunkDecoder;
 use crate::protocol::sse::SseStream;
 
 pub const API: &str = "mistral-conversations";
 
-pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+pub(crate) const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode::encode,
     decoder: |_, empty| Box::new(SseStream::new(ChunkDecoder::new(empty, decode::Mistral::default()))),

@@ -7,13 +7,13 @@ mod decode;
 mod details;
 mod encode;
 
-use crate::protocol::BuiltIn;
+use crate::protocol::ProtocolDefinition;
 use crate::protocol::chunks::ChunkDecoder;
 use crate::protocol::sse::SseStream;
 
 pub const API: &str = "openai-completions";
 
-pub const PROTOCOL: BuiltIn = BuiltIn {
+pub const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode::encode,
     decoder: |endpoint, empty| {

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::endpoint::{Auth, Endpoint};
 use crate::model::Request;
 use crate::protocol::sse::SseStream;
-use crate::protocol::{BuiltIn, EncodeError, HttpRequest};
+use crate::protocol::{EncodeError, HttpRequest, ProtocolDefinition};
 
 pub const API: &str = "openai-responses";
 
-pub(crate) const PROTOCOL: BuiltIn = BuiltIn {
+pub(crate) const PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: API,
     encode: encode_request,
     decoder: |_, empty| Box::new(SseStream::new(decode::ResponsesDecoder::new(empty))),
