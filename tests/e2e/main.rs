@@ -6,6 +6,7 @@ mod adapters;
 mod bad_input;
 mod bash;
 mod cancel;
+mod checkpoints;
 mod cli;
 mod complaints;
 mod concurrent_typing;

@@ -11,9 +11,10 @@ use futures_util::future::{BoxFuture, ready};
 use host::ProjectHandle;
 use host::service::{
     Cancelled, CompleteContext, DeleteSession, DeliveryMode, ForkSession, InputParams, KeepChanges,
-    ListSessions, NewSession, OpenSession, PermissionParams, PromptParams, QueueEdit, QueueRemove,
-    RejectChanges, RenameSession, ReviewParams, ServiceError, ServiceOptions, SessionParams, SessionService,
-    SetOption, StatusParams, TextBeforeParams,
+    ListCheckpoints, ListSessions, NewSession, OpenSession, PermissionParams, PreviewCheckpoint,
+    PromptParams, QueueEdit, QueueRemove, RejectChanges, RenameSession, RestoreCheckpoint, ReviewParams,
+    ServiceError, ServiceOptions, SessionParams, SessionService, SetOption, StatusParams, TextBeforeParams,
+    UndoCheckpoint,
 };
 use host::session::Subject;
 use parking_lot::Mutex;
@@ -119,7 +120,8 @@ impl EventSink for SessionSink {
 
 /// Whether [`request`] handles `method`.
 pub(crate) fn is_session_method(method: &str) -> bool {
-    const GROUPS: [&str; 4] = ["pilcrow/session/", "pilcrow/queue/", "pilcrow/context/", "pilcrow/review/"];
+    const GROUPS: [&str; 5] =
+        ["pilcrow/session/", "pilcrow/queue/", "pilcrow/context/", "pilcrow/review/", "pilcrow/checkpoint/"];
     const OTHERS: [&str; 5] =
         ["pilcrow/prompt", "pilcrow/cancel", "pilcrow/permission", "pilcrow/input", "pilcrow/status"];
     GROUPS.iter().any(|group| method.starts_with(group)) || OTHERS.contains(&method)
@@ -226,28 +228,50 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
         "pilcrow/review/list" => {
             let params: ReviewParams = read(params)?;
             later(async move {
-                let project = project_of(&connection, &params);
+                let project = project_of(&connection, &params.session, params.cwd.as_deref());
                 connection.sessions.service.review(params, project).await
             })
         }
         "pilcrow/review/before" => {
             let params: TextBeforeParams = read(params)?;
             later(async move {
-                let project = project_of(&connection, &params.scope);
+                let project = project_of(&connection, &params.scope.session, params.scope.cwd.as_deref());
                 connection.sessions.service.text_before(params, project).await
             })
+        }
+        "pilcrow/checkpoint/list" => {
+            let params: ListCheckpoints = read(params)?;
+            later(async move {
+                let project = project_of(&connection, &params.session, params.cwd.as_deref());
+                connection.sessions.service.checkpoints(params.clone(), project).await
+            })
+        }
+        "pilcrow/checkpoint/preview" => {
+            let params: PreviewCheckpoint = read(params)?;
+            later(async move {
+                let project = project_of(&connection, &params.session, params.cwd.as_deref());
+                connection.sessions.service.preview_checkpoint(params.clone(), project).await
+            })
+        }
+        "pilcrow/checkpoint/restore" => {
+            let params: RestoreCheckpoint = read(params)?;
+            later(async move { connection.sessions.service.restore_checkpoint(params).await })
+        }
+        "pilcrow/checkpoint/undo" => {
+            let params: UndoCheckpoint = read(params)?;
+            later(async move { connection.sessions.service.undo_checkpoint(params).await })
         }
         "pilcrow/review/keep" => {
             let params: KeepChanges = read(params)?;
             later(async move {
-                let project = project_of(&connection, &params.scope);
+                let project = project_of(&connection, &params.scope.session, params.scope.cwd.as_deref());
                 connection.sessions.service.keep(params, project).await
             })
         }
         "pilcrow/review/reject" => {
             let params: RejectChanges = read(params)?;
             later(async move {
-                let project = project_of(&connection, &params.scope);
+                let project = project_of(&connection, &params.scope.session, params.scope.cwd.as_deref());
                 connection.sessions.service.reject(params, project).await
             })
         }
@@ -258,10 +282,11 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
 /// The project of a run of this connection, else that of `cwd`.
 fn project_of(
     connection: &Arc<Connection>,
-    scope: &ReviewParams,
+    session: &str,
+    cwd: Option<&str>,
 ) -> impl Future<Output = Result<ProjectHandle, ServiceError>> + Send + 'static {
-    let (connection, root) = (Arc::clone(connection), connection.runs.root_of(&scope.session));
-    let cwd = scope.cwd.clone();
+    let (connection, root) = (Arc::clone(connection), connection.runs.root_of(session));
+    let cwd = cwd.map(str::to_owned);
     async move {
         match root {
             Some(root) => Ok(connection.projects.open(&root).await?.into_handle()),

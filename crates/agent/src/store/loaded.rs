@@ -320,6 +320,24 @@ impl LoadedSession {
         first.map(|first| self.entries[first..].iter().filter_map(run).collect()).unwrap_or_default()
     }
 
+    /// The messages on this path that started runs, by index, with their runs.
+    pub fn run_starts(&self) -> Vec<(usize, RunId)> {
+        let (mut run, mut starts) = (None, Vec::new());
+        for entry in self.path() {
+            match (entry.kind.as_str(), self.body(entry)) {
+                ("custom", Ok(EntryBody::Custom { kind, data })) if kind == RUN => {
+                    run = data["runId"].as_str().map(|id| RunId(id.to_owned()));
+                }
+                ("message", Ok(EntryBody::Message(message))) => {
+                    let started = run.take().filter(|_| matches!(*message, Message::User(_)));
+                    starts.extend(self.by_id().get(&entry.id).copied().zip(started));
+                }
+                _ => {}
+            }
+        }
+        starts
+    }
+
     /// The last model (provider and id) and thinking level on this path.
     pub fn last_settings(&self) -> (Option<(String, String)>, Option<llm::ThinkingLevel>) {
         let path = self.path();

@@ -15,7 +15,7 @@ use paths::{AbsPath, Homes};
 use policy::{Approver, Policy, PolicyOptions, TrustStore};
 use process::Processes;
 use tools::{SavedSnapshots, ToolContext};
-use workspace::{Plan, RecoveryNote, RunId, Workspace, WorkspaceEdit};
+use workspace::{Plan, RecoveryNote, RunId, UndoPlan, Workspace, WorkspaceEdit};
 
 use crate::config::{Config, ConfigErrors};
 use crate::frontend::Frontend;
@@ -261,6 +261,17 @@ impl Project {
     pub(crate) async fn commit_plan_invoked(&self, plan: Plan, run: &RunId) -> anyhow::Result<()> {
         let permit = self.policy.permit_invoked(&plan)?;
         let commit = self.workspace.commit(plan, permit, run).await?;
+        self.servers.did_commit(&commit).await;
+        Ok(())
+    }
+
+    /// Commits an undo that the user's own command names.
+    ///
+    /// # Errors
+    /// As [`Project::commit_invoked`].
+    pub(crate) async fn commit_undo_invoked(&self, undo: UndoPlan, run: &RunId) -> anyhow::Result<()> {
+        let permit = self.policy.permit_invoked(&undo.plan)?;
+        let commit = self.workspace.commit_undo(undo, permit, run).await?;
         self.servers.did_commit(&commit).await;
         Ok(())
     }

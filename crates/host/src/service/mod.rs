@@ -3,6 +3,7 @@
 //! Invariants: one session has one writer, which holds the lock of its file; a prompt is answered before
 //! its run starts; a message is never lost between a run that ends and a queue.
 
+mod checkpoint;
 mod context;
 mod live;
 mod options;
@@ -21,6 +22,7 @@ use paths::AbsPath;
 use policy::{Approver, Chosen, ErrorCode, Redactor, SandboxMode};
 use tokio_util::sync::CancellationToken;
 
+pub use checkpoint::*;
 pub use review::*;
 pub use types::*;
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use agent::store::LoadedSession;
 use agent::{Message, Queue};
 use paths::AbsPath;
 use policy::ErrorCode;
@@ -129,12 +130,18 @@ pub struct ConflictView {
     pub reason: String,
 }
 
-/// The review of a project.
-struct Reviewed {
-    project: Arc<ProjectHandle>,
-    /// The session's full id.
-    name: String,
-    runs: Vec<RunId>,
+/// A session with the runs to review.
+pub(super) struct Reviewed {
+    pub project: Arc<ProjectHandle>,
+    pub loaded: LoadedSession,
+    pub runs: Vec<RunId>,
+}
+
+impl Reviewed {
+    /// The name of the session's review: its full id.
+    fn name(&self) -> &str {
+        &self.loaded.header.id
+    }
 }
 
 impl SessionService {
@@ -148,7 +155,7 @@ impl SessionService {
         project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
     ) -> Result<ReviewView, ServiceError> {
         let reviewed = self.reviewed(params, project).await?;
-        blocking(reviewed, |of| Ok(view(of.project.project.workspace.review(&of.name, &of.runs)?))).await
+        blocking(reviewed, |of| Ok(view(of.project.project.workspace.review(of.name(), &of.runs)?))).await
     }
 
     /// Returns the current text of a file without the session's changes.
@@ -164,7 +171,7 @@ impl SessionService {
         let reviewed = self.reviewed(scope, project).await?;
         let path = absolute(&path)?;
         blocking(reviewed, move |of| {
-            let review = of.project.project.workspace.review(&of.name, &of.runs)?;
+            let review = of.project.project.workspace.review(of.name(), &of.runs)?;
             let file = review.files.into_iter().find(|file| file.path == path);
             Ok(TextBefore { text: file.and_then(|file| file.before).map(|text| text.to_string()) })
         })
@@ -184,7 +191,7 @@ impl SessionService {
         let reviewed = self.reviewed(scope, project).await?;
         let selected = Selected::read(hunks, path)?;
         blocking(reviewed, move |of| {
-            of.project.project.workspace.keep(&of.name, &of.runs, selected.as_selection())?;
+            of.project.project.workspace.keep(of.name(), &of.runs, selected.as_selection())?;
             Ok(Done {})
         })
         .await
@@ -205,10 +212,10 @@ impl SessionService {
         let RejectChanges { scope, hunks, path, reason } = params;
         let reviewed = self.reviewed(scope, project).await?;
         let selected = Selected::read(hunks, path)?;
-        let (project, id) = (Arc::clone(&reviewed.project), reviewed.name.clone());
+        let (project, id) = (Arc::clone(&reviewed.project), reviewed.name().to_owned());
         let planned = blocking(reviewed, move |of| {
             let workspace = &of.project.project.workspace;
-            Ok(workspace.plan_rejection(&of.name, &of.runs, selected.as_selection())?)
+            Ok(workspace.plan_rejection(of.name(), &of.runs, selected.as_selection())?)
         });
         let Rejection { plan, run, rejected, skipped } = planned.await?;
         project.project.commit_plan_invoked(plan, &run).await?;
@@ -219,12 +226,11 @@ impl SessionService {
             let text = rejection_message(rejected.len(), &paths, reason.as_deref());
             live.session().queue(Queue::Steering, Message::user(text).into()).await;
         }
-        let conflict = |it: workspace::Skipped| ConflictView { path: it.path.to_string(), reason: it.reason };
-        Ok(RejectionView { rejected: rejected.len(), conflicts: skipped.into_iter().map(conflict).collect() })
+        Ok(RejectionView { rejected: rejected.len(), conflicts: conflicts(skipped) })
     }
 
     /// Finds the project of a session, and its runs.
-    async fn reviewed(
+    pub(super) async fn reviewed(
         &self,
         params: ReviewParams,
         project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
@@ -239,7 +245,7 @@ impl SessionService {
         let loaded = tokio::task::spawn_blocking(move || store.load(&session)).await??;
         let mut runs = loaded.runs(params.since.as_deref());
         runs.retain(|run| params.run.as_ref().is_none_or(|only| run.0 == *only));
-        Ok(Reviewed { project, name: loaded.header.id, runs })
+        Ok(Reviewed { project, loaded, runs })
     }
 }
 
@@ -279,7 +285,7 @@ fn absolute(path: &str) -> Result<AbsPath, ServiceError> {
     AbsPath::new(Path::new(path)).ok_or_else(invalid)
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     of: Reviewed,
     work: impl FnOnce(&Reviewed) -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<T, ServiceError> {
@@ -293,6 +299,11 @@ fn rejection_message(count: usize, paths: &[String], reason: Option<&str>) -> St
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
     let reason = reason.map_or_else(String::new, |reason| format!(" The reason: {reason}"));
     format!("I rejected {changes} in {}; the lines are as before.{reason}", paths.join(", "))
+}
+
+pub(super) fn conflicts(skipped: Vec<workspace::Skipped>) -> Vec<ConflictView> {
+    let view = |it: workspace::Skipped| ConflictView { path: it.path.to_string(), reason: it.reason };
+    skipped.into_iter().map(view).collect()
 }
 
 fn view(review: Review) -> ReviewView {

@@ -9,6 +9,10 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::checkpoint::{
+    CheckpointList, ListCheckpoints, PreviewCheckpoint, RestoreCheckpoint, RestorePreview, RestoreView,
+    UndoCheckpoint,
+};
 use super::review::{
     KeepChanges, RejectChanges, RejectionView, ReviewParams, ReviewView, TextBefore, TextBeforeParams,
 };
@@ -430,5 +434,9 @@ pub fn methods() -> Vec<ServiceMethod> {
         "review/before": TextBeforeParams => TextBefore,
         "review/keep": KeepChanges => Done,
         "review/reject": RejectChanges => RejectionView,
+        "checkpoint/list": ListCheckpoints => CheckpointList,
+        "checkpoint/preview": PreviewCheckpoint => RestorePreview,
+        "checkpoint/restore": RestoreCheckpoint => RestoreView,
+        "checkpoint/undo": UndoCheckpoint => Done,
     }
 }

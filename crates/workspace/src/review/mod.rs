@@ -108,7 +108,7 @@ pub enum ReviewError {
     #[error("there is no such change to review; list the changes again")]
     Nothing,
     /// No selected hunk can be rejected.
-    #[error("nothing was rejected: {}", skipped.iter().map(|it| format!("{}: {}", it.path, it.reason)).collect::<Vec<_>>().join("; "))]
+    #[error("no change was removed: {}", skipped.iter().map(|it| format!("{}: {}", it.path, it.reason)).collect::<Vec<_>>().join("; "))]
     Conflict {
         /// The hunks that stay, with the reasons.
         skipped: Vec<Skipped>,
@@ -149,7 +149,7 @@ impl Workspace {
     /// # Errors
     /// [`ReviewError::Plan`] and [`ReviewError::State`].
     pub fn review(&self, name: &str, runs: &[RunId]) -> Result<Review, ReviewError> {
-        let replay = Replay::run(&self.inner, name, runs)?;
+        let replay = Replay::run(&self.inner, Some(name), runs)?;
         let files = replay.files.iter().filter_map(|(path, file)| {
             let hunks: Vec<Hunk> = hunks(path, file).into_iter().map(|(hunk, _)| hunk).collect();
             let before = file.base.as_ref().and_then(|_| file.before_text());
@@ -164,7 +164,7 @@ impl Workspace {
     /// # Errors
     /// [`ReviewError`] except [`ReviewError::Conflict`].
     pub fn keep(&self, name: &str, runs: &[RunId], selection: Selection<'_>) -> Result<(), ReviewError> {
-        let mut replay = Replay::run(&self.inner, name, runs)?;
+        let mut replay = Replay::run(&self.inner, Some(name), runs)?;
         let mut changed = Vec::new();
         for (path, file) in &mut replay.files {
             // Last first: the ranges of those before stay.
@@ -193,7 +193,25 @@ impl Workspace {
         runs: &[RunId],
         selection: Selection<'_>,
     ) -> Result<Rejection, ReviewError> {
-        let replay = Replay::run(&self.inner, name, runs)?;
+        let mut rejection = self.plan_removal(Replay::run(&self.inner, Some(name), runs)?, selection)?;
+        rejection.plan.label = match rejection.rejected.len() {
+            1 => "reject a change".to_owned(),
+            count => format!("reject {count} changes"),
+        };
+        Ok(rejection)
+    }
+
+    /// Plans to remove all changes of `runs`, also those that the user kept. Blocks.
+    ///
+    /// # Errors
+    /// [`ReviewError`]; [`ReviewError::Nothing`] if none of them is left.
+    pub fn plan_restore(&self, runs: &[RunId]) -> Result<Rejection, ReviewError> {
+        let mut rejection = self.plan_removal(Replay::run(&self.inner, None, runs)?, Selection::All)?;
+        rejection.plan.label = "restore a checkpoint".to_owned();
+        Ok(rejection)
+    }
+
+    fn plan_removal(&self, replay: Replay, selection: Selection<'_>) -> Result<Rejection, ReviewError> {
         let mut files = Files::new(&*self.inner);
         let (mut rejected, mut skipped) = (Vec::new(), Vec::new());
         for (path, file) in &replay.files {
@@ -244,11 +262,7 @@ impl Workspace {
                 files.remove_directory(directory);
             }
         }
-        let label = match rejected.len() {
-            1 => "reject a change".to_owned(),
-            count => format!("reject {count} changes"),
-        };
-        let plan = files.into_plan(label)?;
+        let plan = files.into_plan(String::new())?;
         self.inner.check_holders(&plan)?;
         let run = RunId(format!("{REJECTION}{}", RunId::new()));
         Ok(Rejection { plan, run, rejected, skipped })

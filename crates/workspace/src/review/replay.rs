@@ -77,17 +77,14 @@ impl TrackedFile {
 
     /// Makes `after` the current content, as `author` changed it.
     fn change(&mut self, after: Option<Image>, author: &Author) {
-        let is_same = match (&self.now, &after) {
-            (Some(now), Some(after)) => now.same_content(after),
-            (None, None) => true,
-            _ => false,
-        };
-        if is_same {
+        if same(&self.now, &after) {
             return;
         }
         match author {
             Author::Agent(run) if !self.runs.contains(run) => self.runs.push(run.clone()),
             Author::Agent(_) => {}
+            // Without the agent's changes, nothing of them is edited.
+            Author::User if same(&self.base, &after) => self.is_edited = false,
             Author::User => self.is_edited |= self.text.is_none(),
         }
         let text = after.as_ref().and_then(|after| after.content.as_text());
@@ -136,17 +133,25 @@ impl TrackedFile {
     }
 }
 
+fn same(one: &Option<Image>, other: &Option<Image>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.same_content(other),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
 /// Tracks the texts of two contents, if both are texts.
 fn tracked(base: &Image, now: &Image) -> Option<TrackedText> {
     Some(TrackedText::new(base.content.as_text()?, now.content.as_text()?))
 }
 
 impl Replay {
-    /// Replays the journal and the decisions of the review `name`. Blocks.
-    pub fn run(inner: &WorkspaceState, name: &str, runs: &[RunId]) -> Result<Self, ReviewError> {
+    /// Replays the journal, with the decisions of the review `name` if given. Blocks.
+    pub fn run(inner: &WorkspaceState, name: Option<&str>, runs: &[RunId]) -> Result<Self, ReviewError> {
         let journal = Journal::new(&inner.state)?;
         let entries = journal.entries()?;
-        let mut decisions = load(inner, name)?.files;
+        let mut decisions = name.map_or_else(|| Ok(Decisions::default()), |name| load(inner, name))?.files;
         decisions.sort_by(|a, b| a.after.cmp(&b.after));
         let mut decisions = decisions.into_iter().peekable();
         let last = entries.last().map(|entry| entry.id.clone());
