@@ -142,3 +142,79 @@ fn a_live_session_gets_the_reason_of_a_rejection() {
     assert_eq!(state["queue"][0]["text"], expected, "{:#}", state["queue"]);
     editor.shut_down();
 }
+
+/// The lenses of a document: line and title.
+fn lenses(editor: &mut Editor, file: &str) -> (Vec<String>, Vec<Value>) {
+    let answer = editor.request("textDocument/codeLens", json!({ "textDocument": { "uri": file } }));
+    let lenses = answer["result"].as_array().unwrap_or_else(|| panic!("{answer}")).clone();
+    let shown = |lens: &Value| {
+        format!("{} {}", lens["range"]["start"]["line"], lens["command"]["title"].as_str().expect("a title"))
+    };
+    (lenses.iter().map(shown).collect(), lenses)
+}
+
+/// Executes the command of a lens or an action, as an editor does.
+#[track_caller]
+fn execute(editor: &mut Editor, command: &Value) {
+    let params = json!({ "command": command["command"], "arguments": command["arguments"] });
+    let answer = editor.request("workspace/executeCommand", params);
+    assert_eq!(answer["result"], json!({}), "{answer}");
+}
+
+#[test]
+fn lenses_and_actions_review_without_a_plugin() {
+    let sandbox = scripted();
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", TEXT);
+    assert_eq!(lenses(&mut editor, &file).0, [""; 0]);
+    editor.answers.extend([Some("Session"); 4]);
+    let session = editor.run("pilcrow.prompt", json!({ "text": "change it" }));
+    assert_eq!(editor.ended(&session), "done", "{:#?}", editor.log);
+    let both = [
+        "1 Keep change",
+        "1 Reject",
+        "1 Next",
+        "3 Keep change",
+        "3 Reject",
+        "3 Next",
+        "0 Keep all 2",
+        "0 Reject all",
+    ];
+    let (shown, found) = lenses(&mut editor, &file);
+    assert_eq!(shown, both);
+
+    execute(&mut editor, &found[2]["command"]);
+    let next = editor.all("window/showDocument").pop().unwrap_or_default();
+    assert_eq!((&next["uri"], &next["selection"]["start"]["line"]), (&json!(file), &json!(3)), "{next}");
+
+    // A line above moves them; a changed line can only be kept.
+    editor.replace(&file, 0..0, "# typed\r\n");
+    assert_eq!(lenses(&mut editor, &file).0[3], "4 Keep change");
+    let actions = |editor: &mut Editor, line: usize| {
+        let at = json!({ "line": line, "character": 0 });
+        let context = json!({ "diagnostics": [], "only": ["refactor.pilcrow.review"] });
+        let range = json!({ "start": at, "end": at });
+        let params =
+            json!({ "textDocument": { "uri": uri(&sandbox, "a.py") }, "range": range, "context": context });
+        editor.request("textDocument/codeAction", params)["result"].as_array().cloned().unwrap_or_default()
+    };
+    assert_eq!(actions(&mut editor, 1), Vec::<Value>::new());
+    let offered = actions(&mut editor, 4);
+    let titles: Vec<_> = offered.iter().map(|action| action["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["Keep this change", "Reject this change"]);
+    execute(&mut editor, &offered[1]["command"]);
+    assert_eq!(editor.text(&file), format!("# typed\r\n{}", TEXT.replace("two = 2", "two = 22")));
+    assert_eq!(lenses(&mut editor, &file).0, ["2 Keep change", "2 Reject"]);
+    editor.shut_down();
+
+    // After a restart, files with changes on disk are listed again.
+    let mut editor = Editor::start(&sandbox);
+    let made = uri(&sandbox, "made.txt");
+    editor.open(&made, "plaintext", &sandbox.read("made.txt"));
+    let (shown, found) = lenses(&mut editor, &made);
+    assert_eq!(shown, ["0 Keep new file", "0 Reject"]);
+    execute(&mut editor, &found[0]["command"]);
+    assert_eq!(lenses(&mut editor, &made).0, [""; 0]);
+    editor.shut_down();
+}

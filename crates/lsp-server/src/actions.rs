@@ -1,23 +1,25 @@
 //! Code actions and code lenses.
 //!
-//! They read no file and ask no server; they wait at most for a parse.
+//! They ask no server, and wait for a parse and shortly for the review.
 //!
 //! The list has only actions that need no further input and can run: without a model, it omits
 //! those that need one.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use editor_sync::buffers::OpenBuffer;
 use serde_json::{Value, json};
 use text::{LineIndex, Position};
 
-use super::{Connection, request_line};
+use super::{Connection, request_line, review};
 
 /// Pilcrow's own kinds of actions, which editors do not run when they save a file.
-pub const KINDS: [&str; 6] = [EXPLAIN, TEST, REQUEST, IMPORTS, FIX, FIX_ALL];
+pub const KINDS: [&str; 7] = [EXPLAIN, TEST, REQUEST, REVIEW, IMPORTS, FIX, FIX_ALL];
 const EXPLAIN: &str = "refactor.pilcrow.explain";
 const TEST: &str = "refactor.pilcrow.test";
 const REQUEST: &str = "refactor.pilcrow.request";
+const REVIEW: &str = "refactor.pilcrow.review";
 const IMPORTS: &str = "source.pilcrow.organizeImports";
 const FIX: &str = "quickfix.pilcrow.fix";
 const FIX_ALL: &str = "quickfix.pilcrow.fixAll";
@@ -29,7 +31,7 @@ const MAX_FIXES: usize = 5;
 const LLM_GENERATED: u8 = 1;
 
 /// The code actions for a range of a document.
-pub async fn code_actions(connection: &Connection, open: &OpenBuffer, params: &Value) -> Value {
+pub async fn code_actions(connection: &Arc<Connection>, open: &OpenBuffer, params: &Value) -> Value {
     let Some(selected) = range(connection, open, &params["range"]) else { return json!([]) };
     let line = open.lines.line_of(selected.start);
     let markers = connection.markers(open.path.as_ref());
@@ -59,6 +61,12 @@ pub async fn code_actions(connection: &Connection, open: &OpenBuffer, params: &V
             && let Some(edit) = request_edit(connection, open, &selected, line, &markers)
         {
             actions.push(json!({ "title": "Write a ¶ request here", "kind": REQUEST, "edit": edit }));
+        }
+    }
+    if is_requested(REVIEW) {
+        for (title, argument) in review::actions(connection, open, line).await {
+            let command = json!({ "title": title, "command": "pilcrow.review", "arguments": [argument] });
+            actions.push(action(connection, title, REVIEW, command, false));
         }
     }
     let prompt = |title: &str, text: &str| {
@@ -133,8 +141,8 @@ fn fixes(connection: &Connection, open: &OpenBuffer, params: &Value) -> Vec<(&'s
 }
 
 /// A lens above every request of a document.
-pub(crate) async fn code_lenses(connection: &Connection, open: &OpenBuffer) -> Value {
-    let Some(path) = &open.path else { return json!([]) };
+pub(crate) async fn code_lenses(connection: &Connection, open: &OpenBuffer) -> Vec<Value> {
+    let Some(path) = &open.path else { return Vec::new() };
     let found = connection.comments.requests(open, &connection.markers(Some(path))).await;
     let lenses = found.iter().map(|request| {
         let command = match connection.runs.session_running(path, &request.text) {

@@ -15,9 +15,9 @@ use workspace::{CommitId, Undo};
 
 use super::debug::hand_back;
 use super::runs::{AsOf, Place, Runs, UndoTarget, Work, WorkKind, conversations};
-use super::{Connection, Reply, answer, raw, request_line, transcript};
+use super::{Connection, Reply, answer, raw, request_line, review, transcript};
 
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "pilcrow.prompt",
     "pilcrow.refactor",
     "pilcrow.request",
@@ -27,6 +27,7 @@ pub const NAMES: [&str; 11] = [
     "pilcrow.redo",
     "pilcrow.compact",
     "pilcrow.sessions",
+    "pilcrow.review",
     "pilcrow.transcript",
     "pilcrow.debug.handBack",
 ];
@@ -170,6 +171,10 @@ pub fn execute(
             let stopped = connection.runs.stop(session.as_deref(), &connection.port)
                 + connection.sessions.stop(session.as_deref(), &connection.port);
             return Ok(answer(Ok(json!({ "stopped": stopped }))));
+        }
+        "pilcrow.review" => {
+            let (command, connection) = (read(first)?, Arc::clone(connection));
+            return Ok(Box::pin(async move { raw(&review::execute(&connection, command).await?) }));
         }
         "pilcrow.debug.handBack" => {
             let TargetParams { session, .. } = read_or_default(first)?;

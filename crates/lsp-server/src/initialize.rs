@@ -51,6 +51,8 @@ pub struct Client {
     pub questions: bool,
     /// Whether the client is Pilcrow's plugin, which shows `pilcrow/list`.
     pub lists: bool,
+    /// Whether the client is a plugin that shows the review by `pilcrow/review/…`.
+    pub reviews: bool,
 }
 
 impl Client {
@@ -82,6 +84,7 @@ impl Client {
             answers: supports("/experimental/pilcrow/answers"),
             questions: supports("/experimental/pilcrow/questions"),
             lists: supports("/experimental/pilcrow/lists"),
+            reviews: supports("/experimental/pilcrow/reviews"),
         }
     }
 

@@ -22,6 +22,7 @@ mod progress;
 mod projects;
 mod request_line;
 mod result_list;
+mod review;
 mod runs;
 mod sessions;
 mod sink;
@@ -77,6 +78,7 @@ pub struct Connection {
     sessions: sessions::Sessions,
     comments: Comments,
     channels: debug::Channels,
+    review: review::EditorReview,
     editor_sessions: editor_debug::EditorSessions,
     homes: Homes,
     /// The agent whose profile sessions use, by name.
@@ -247,7 +249,11 @@ impl Handler for Server {
             "textDocument/codeLens" => {
                 let connection = Arc::clone(connection);
                 let Some(open) = document_of(&connection, &read()) else { return answer(Ok(json!([]))) };
-                Box::pin(async move { raw(&actions::code_lenses(&connection, &open).await) })
+                Box::pin(async move {
+                    let mut lenses = actions::code_lenses(&connection, &open).await;
+                    lenses.extend(review::lenses(&connection, &open).await);
+                    raw(&Value::Array(lenses))
+                })
             }
             method if sessions::is_session_method(method) => {
                 sessions::request(connection, method, params.as_deref())
@@ -324,6 +330,7 @@ impl Server {
             sessions: sessions::Sessions::new(peer, self.agent.clone(), by_event),
             comments: Comments::default(),
             channels: debug::Channels::default(),
+            review: review::EditorReview::default(),
             editor_sessions: editor_debug::EditorSessions::default(),
             homes: self.homes.clone(),
             agent: self.agent.clone(),

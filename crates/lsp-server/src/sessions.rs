@@ -280,7 +280,7 @@ fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>)
 }
 
 /// The project of a run of this connection, else that of `cwd`.
-fn project_of(
+pub(crate) fn project_of(
     connection: &Arc<Connection>,
     session: &str,
     cwd: Option<&str>,
@@ -310,7 +310,7 @@ async fn project(connection: &Arc<Connection>, cwd: Option<&str>) -> Result<Proj
     Ok(connection.projects.open(&root).await?.into_handle())
 }
 
-fn rpc_error(error: ServiceError) -> RpcError {
+pub(crate) fn rpc_error(error: ServiceError) -> RpcError {
     let is_invalid = error.code == ErrorCode::InvalidArguments;
     RpcError {
         code: if is_invalid { codes::INVALID_PARAMS } else { codes::REQUEST_FAILED },

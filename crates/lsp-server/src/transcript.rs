@@ -108,7 +108,20 @@ pub(crate) fn document_viewer(peer: &Peer, filter: &Arc<RequestLineFilter>) -> S
 
 /// Asks the client to open a file and focus it, as the user requested.
 pub async fn open(peer: &Peer, path: &Path) {
-    let params = json!({ "uri": paths::path_to_uri(path), "external": false, "takeFocus": true });
+    request_focus(peer, path, Value::Null).await;
+}
+
+/// As [`open`], at a line from 0.
+pub(crate) async fn open_at(peer: &Peer, path: &Path, line: usize) {
+    let at = json!({ "line": line, "character": 0 });
+    request_focus(peer, path, json!({ "start": at, "end": at })).await;
+}
+
+async fn request_focus(peer: &Peer, path: &Path, selection: Value) {
+    let mut params = json!({ "uri": paths::path_to_uri(path), "external": false, "takeFocus": true });
+    if !selection.is_null() {
+        params["selection"] = selection;
+    }
     let never = CancellationToken::new();
     if let Err(error) = peer.request("window/showDocument", &params, SHOW_DEADLINE, &never).await {
         tracing::warn!(%error, "the client did not show {}", path.display());

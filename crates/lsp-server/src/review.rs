@@ -1,0 +1,331 @@
+//! Review in an editor without a plugin: code lenses, code actions and the command `pilcrow.review`.
+//!
+//! The session service computes the changes; this module knows which sessions to ask for a file, and keeps
+//! the answer for the text that the editor shows.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Envelope, Event};
+use editor_sync::buffers::{OpenBuffer, Revision};
+use host::service::{HunkKindName, HunkView, KeepChanges, RejectChanges, ReviewFileView, ReviewParams};
+use parking_lot::Mutex;
+use paths::AbsPath;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wire::{RpcError, codes};
+
+use crate::messages::Kind;
+use crate::sessions::{project_of, rpc_error};
+use crate::{Connection, messages, transcript};
+
+/// Number of earlier sessions of a project to review.
+const EARLIER: usize = 3;
+/// Time that code actions wait for changes.
+const ACTIONS_WAIT: Duration = Duration::from_millis(50);
+
+/// The sessions to review, and the known changes of open files.
+#[derive(Default)]
+pub struct EditorReview {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The sessions that changed a file, oldest first.
+    sessions: HashMap<AbsPath, Vec<String>>,
+    /// Projects whose earlier sessions are known.
+    roots: HashSet<AbsPath>,
+    /// Number of commits and decisions.
+    generation: u64,
+    known: HashMap<AbsPath, Known>,
+}
+
+/// The changes of a file at one revision.
+struct Known {
+    revision: Revision,
+    generation: u64,
+    changes: Arc<[Change]>,
+}
+
+/// A change to review, with its session.
+struct Change {
+    session: String,
+    hunk: HunkView,
+    /// The editor's lines, from 0, the end exclusive; empty where lines were removed.
+    lines: (usize, usize),
+}
+
+/// Parameters of `pilcrow.review`.
+#[derive(Deserialize)]
+pub(crate) struct ReviewCommand {
+    action: ReviewAction,
+    session: String,
+    uri: String,
+    /// The change; without it, all of the file.
+    hunk: Option<String>,
+    /// The line after which `next` starts.
+    line: Option<usize>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ReviewAction {
+    Keep,
+    Reject,
+    Next,
+}
+
+impl EditorReview {
+    /// Notes the files that a session changes.
+    pub fn observe(&self, envelope: &Envelope) {
+        if let Event::Commit { files, .. } = &envelope.event {
+            let paths = files.iter().filter_map(|file| AbsPath::new(std::path::Path::new(&file.path)));
+            self.add(&envelope.session_id, paths);
+        }
+    }
+
+    fn add(&self, session: &str, paths: impl Iterator<Item = AbsPath>) {
+        let mut state = self.state.lock();
+        state.generation += 1;
+        for path in paths {
+            let sessions = state.sessions.entry(path).or_default();
+            if !sessions.iter().any(|known| known == session) {
+                sessions.push(session.to_owned());
+            }
+        }
+    }
+
+    fn changed(&self) {
+        self.state.lock().generation += 1;
+    }
+}
+
+/// The lenses of a document's changes.
+pub(crate) async fn lenses(connection: &Arc<Connection>, open: &OpenBuffer) -> Vec<Value> {
+    let changes = changes(connection, open).await;
+    let mut lenses = Vec::new();
+    let lens = |line: usize, title: &str, arguments: Value| {
+        let at = json!({ "line": line, "character": 0 });
+        let command = json!({ "title": title, "command": "pilcrow.review", "arguments": [arguments] });
+        json!({ "range": { "start": at, "end": at }, "command": command })
+    };
+    for change in changes.iter() {
+        let what = what(change.hunk.kind);
+        for action in ["keep", "reject"] {
+            if action == "keep" || !change.hunk.edited {
+                let title = if action == "keep" { format!("Keep {what}") } else { "Reject".to_owned() };
+                lenses.push(lens(change.lines.0, &title, change.arguments(action, &open.uri)));
+            }
+        }
+        if changes.len() > 1 {
+            lenses.push(lens(change.lines.0, "Next", change.arguments("next", &open.uri)));
+        }
+    }
+    let mut sessions: Vec<&str> = changes.iter().map(|change| change.session.as_str()).collect();
+    sessions.dedup();
+    for session in sessions {
+        let count = changes.iter().filter(|change| change.session == session).count();
+        if count > 1 {
+            for (action, title) in
+                [("keep", format!("Keep all {count}")), ("reject", "Reject all".to_owned())]
+            {
+                lenses.push(lens(
+                    0,
+                    &title,
+                    json!({ "action": action, "session": session, "uri": open.uri }),
+                ));
+            }
+        }
+    }
+    lenses
+}
+
+/// The decisions about the change at a line.
+///
+/// Each is a title with the argument of `pilcrow.review`.
+pub(crate) async fn actions(
+    connection: &Arc<Connection>,
+    open: &OpenBuffer,
+    line: usize,
+) -> Vec<(&'static str, Value)> {
+    let changes = tokio::time::timeout(ACTIONS_WAIT, changes(connection, open)).await.unwrap_or_default();
+    let at = changes.iter().find(|change| {
+        let (start, end) = change.lines;
+        (start..end.max(start + 1)).contains(&line)
+    });
+    let Some(change) = at else { return Vec::new() };
+    let mut actions = vec![("Keep this change", change.arguments("keep", &open.uri))];
+    if !change.hunk.edited {
+        actions.push(("Reject this change", change.arguments("reject", &open.uri)));
+    }
+    actions
+}
+
+/// Executes `pilcrow.review`.
+///
+/// # Errors
+/// As the session service.
+pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand) -> Result<Value, RpcError> {
+    let ReviewCommand { action, session, uri, hunk, line } = command;
+    let invalid = || RpcError::new(codes::INVALID_PARAMS, format!("{uri} is no file; use file:///PATH"));
+    let path = paths::uri_to_path(&uri).and_then(|path| AbsPath::new(&path)).ok_or_else(invalid)?;
+    let scope = ReviewParams { session, cwd: Some(path.to_string()), since: None, run: None };
+    let project = project_of(connection, &scope.session, scope.cwd.as_deref());
+    let service = &connection.sessions.service;
+    let (hunks, of) = (hunk.map(|hunk| vec![hunk]), Some(path.to_string()));
+    match action {
+        ReviewAction::Keep => {
+            service.keep(KeepChanges { scope, hunks, path: of }, project).await.map_err(rpc_error)?;
+        }
+        ReviewAction::Reject => {
+            let params = RejectChanges { scope, hunks, path: of, reason: None };
+            let rejected = service.reject(params, project).await.map_err(rpc_error)?;
+            let reasons: Vec<String> = rejected.conflicts.into_iter().map(|it| it.reason).collect();
+            if !reasons.is_empty() {
+                let text = format!(
+                    "some changes of {} stay: {}",
+                    connection.display_path(&path),
+                    reasons.join("; ")
+                );
+                messages::show(&connection.peer, &connection.client.message_form(), Kind::Warning, &text)
+                    .await;
+            }
+        }
+        ReviewAction::Next => {
+            let review = service.review(scope, project).await.map_err(rpc_error)?;
+            let Some((file, line)) = next(&review.files, &path.to_string(), line.unwrap_or(0)) else {
+                return Ok(json!({}));
+            };
+            if let Some(file) = AbsPath::new(std::path::Path::new(&file)) {
+                let line = connection.filter.editor_line(&file, line);
+                transcript::open_at(&connection.peer, file.as_path(), line).await;
+            }
+            return Ok(json!({}));
+        }
+    }
+    connection.review.changed();
+    if connection.client.lens_refresh {
+        connection.refresh_lenses().await;
+    }
+    Ok(json!({}))
+}
+
+/// The file and line of the next change after a line of a file.
+///
+/// After the last change comes the first.
+fn next(files: &[ReviewFileView], path: &str, line: usize) -> Option<(String, usize)> {
+    let places = files.iter().flat_map(|file| {
+        let shown = file.hunks.iter().filter(|hunk| hunk.kind != HunkKindName::Deleted);
+        shown.map(|hunk| (file.path.as_str(), hunk.now.map_or(0, |now| now.0)))
+    });
+    let places: Vec<(&str, usize)> = places.collect();
+    let after = places.iter().find(|place| **place > (path, line));
+    after.or(places.first()).map(|(path, line)| ((*path).to_owned(), *line))
+}
+
+impl Change {
+    fn arguments(&self, action: &str, uri: &str) -> Value {
+        let line = self.hunk.now.map_or(0, |now| now.0);
+        json!({ "action": action, "session": self.session, "uri": uri, "hunk": self.hunk.id, "line": line })
+    }
+}
+
+fn what(kind: HunkKindName) -> &'static str {
+    match kind {
+        HunkKindName::Lines => "change",
+        HunkKindName::Created => "new file",
+        HunkKindName::Deleted => "deletion",
+        HunkKindName::Moved => "move",
+        HunkKindName::Content => "file",
+    }
+}
+
+/// The changes of a document that wait for a decision, by place.
+async fn changes(connection: &Arc<Connection>, open: &OpenBuffer) -> Arc<[Change]> {
+    let Some(path) = open.path.as_ref().filter(|_| !connection.client.reviews) else { return [].into() };
+    load_earlier(connection, path).await;
+    let (sessions, generation) = {
+        let state = connection.review.state.lock();
+        let known = state.known.get(path);
+        let same = |known: &&Known| known.generation == state.generation && known.revision == open.revision();
+        if let Some(known) = known.filter(same) {
+            return Arc::clone(&known.changes);
+        }
+        (state.sessions.get(path).cloned().unwrap_or_default(), state.generation)
+    };
+    let mut changes = Vec::new();
+    for session in sessions {
+        let files = review(connection, &session, path).await;
+        let file = files.into_iter().find(|file| file.path == path.to_string());
+        for hunk in file.into_iter().flat_map(|file| file.hunks) {
+            let (start, end) = hunk.now.unwrap_or_default();
+            let line = |line| connection.filter.editor_line(path, line);
+            changes.push(Change { session: session.clone(), hunk, lines: (line(start), line(end)) });
+        }
+    }
+    changes.sort_by_key(|change| change.lines);
+    let changes: Arc<[Change]> = changes.into();
+    let known = Known { revision: open.revision(), generation, changes: Arc::clone(&changes) };
+    connection.review.state.lock().known.insert(path.clone(), known);
+    changes
+}
+
+/// Reviews the last sessions of a project, once.
+///
+/// So the list survives a restart.
+async fn load_earlier(connection: &Arc<Connection>, path: &AbsPath) {
+    let Ok(root) = connection.projects.root_for(Some(path)) else { return };
+    if !path.starts_with(&root) || !connection.review.state.lock().roots.insert(root.clone()) {
+        return;
+    }
+    let Ok(lease) = connection.projects.open(&root).await else { return };
+    let listed = connection.sessions.service.list(&lease.project).await.map(|listed| listed.sessions);
+    for session in listed.unwrap_or_default().into_iter().take(EARLIER) {
+        let files = review(connection, &session.session, path).await;
+        let paths = files.iter().filter_map(|file| AbsPath::new(std::path::Path::new(&file.path)));
+        connection.review.add(&session.session, paths);
+    }
+}
+
+/// The review of a session in the project of `near`.
+async fn review(connection: &Arc<Connection>, session: &str, near: &AbsPath) -> Vec<ReviewFileView> {
+    let params =
+        ReviewParams { session: session.to_owned(), cwd: Some(near.to_string()), since: None, run: None };
+    let project = project_of(connection, session, params.cwd.as_deref());
+    match connection.sessions.service.review(params, project).await {
+        Ok(review) => review.files,
+        Err(error) => {
+            tracing::debug!(%error, session, "no review");
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, lines: &[usize]) -> ReviewFileView {
+        let hunk = |line: &usize| HunkView {
+            id: String::new(),
+            kind: HunkKindName::Lines,
+            before: None,
+            now: Some((*line, *line + 1)),
+            removed: None,
+            runs: Vec::new(),
+            edited: false,
+        };
+        ReviewFileView { path: path.to_owned(), moved_from: None, hunks: lines.iter().map(hunk).collect() }
+    }
+
+    #[test]
+    fn the_next_change_may_be_in_another_file() {
+        let files = [file("/a", &[3, 9]), file("/b", &[1])];
+        assert_eq!(next(&files, "/a", 3), Some(("/a".to_owned(), 9)));
+        assert_eq!(next(&files, "/a", 9), Some(("/b".to_owned(), 1)));
+        assert_eq!(next(&files, "/b", 1), Some(("/a".to_owned(), 3)));
+        assert_eq!(next(&[], "/b", 1), None);
+    }
+}
