@@ -125,7 +125,7 @@ fn a_command_ends_when_it_takes_too_much_memory() {
     ] {
         let text = sandbox.tool("bash", &json!({ "command": line, "sandbox": confined })).ok();
         let words: Vec<&str> = text.lines().next().unwrap_or_default().split(' ').collect();
-        let (used, rest) = (words.get(4).and_then(|it| it.parse::<u64>().ok()), words[5..].join(" "));
+        let (used, rest) = (words.get(6).and_then(|it| it.parse::<u64>().ok()), words[7..].join(" "));
         let allowed = "MiB, more than `exec.max_memory` allows";
         assert!(used.is_some_and(|used| used > 64) && rest == allowed, "{line}: {text}");
     }

@@ -57,6 +57,11 @@ pub struct Install {
     /// Exact versions that replace dependencies from outside npm's registry.
     #[serde(default)]
     pub overrides: Vec<String>,
+    /// Arguments of a first start, for programs from pip.
+    ///
+    /// The program completes its own installation, which it cannot do in the sandbox.
+    #[serde(default)]
+    pub first_start: Vec<String>,
     /// A command for the user to run.
     pub command: Option<String>,
     /// The project's own page.
@@ -72,9 +77,12 @@ pub(crate) fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instal
 
 impl Install {
     fn check(&self) -> Result<(), String> {
-        let Self { how, packages, overrides, command, page } = self;
+        let Self { how, packages, overrides, first_start, command, page } = self;
         if let Some(package) = packages.iter().find(|package| !is_exact(*how, package)) {
             return Err(format!("install.packages: {package:?} is not one exact {how} version; pin one"));
+        }
+        if !first_start.is_empty() && *how != How::Pip {
+            return Err("install.first_start is for programs from pip; remove it".to_owned());
         }
         if let Some(package) = overrides.iter().find(|it| *how != How::Npm || !is_exact(*how, it)) {
             return Err(format!("install.overrides: {package:?} is not one exact npm version; pin one"));
@@ -154,7 +162,8 @@ mod tests {
     fn install(how: How, packages: &[&str]) -> Result<Install, String> {
         let packages = packages.iter().map(|&package| package.to_owned()).collect();
         let page = Some("https://example.org".into());
-        let install = Install { how, packages, overrides: Vec::new(), command: None, page };
+        let install =
+            Install { how, packages, overrides: Vec::new(), first_start: Vec::new(), command: None, page };
         install.check().map(|()| install)
     }
 
@@ -194,7 +203,9 @@ mod tests {
     fn overrides_are_exact_and_for_npm_only() {
         let check = |how, package: &str, other: &str| {
             let (packages, overrides) = (vec![package.to_owned()], vec![other.to_owned()]);
-            Install { how, packages, overrides, command: None, page: None }.check().is_ok()
+            Install { how, packages, overrides, first_start: Vec::new(), command: None, page: None }
+                .check()
+                .is_ok()
         };
         assert!(check(How::Npm, "a@1.2.3", "@b/c@0.4.1"));
         assert!(!check(How::Npm, "a@1.2.3", "b@latest") && !check(How::Npm, "a@1.2.3", "b@git+ssh://c"));

@@ -124,6 +124,10 @@ impl InstallPlan {
                 let python =
                     python.ok_or_else(|| missing("python3", "apt-get install python3 python3-venv"))?;
                 plan.steps.extend(pip_steps(&python, packages, pins, &directory));
+                if let Some(program) = plan.programs.first().filter(|_| !install.first_start.is_empty()) {
+                    let program = directory.join("bin").join(program).as_path().to_owned();
+                    plan.steps.push(Step::new(program, install.first_start.clone(), &[], &directory, vec![]));
+                }
             }
             How::Cargo => {
                 let cargo = search.on_path("cargo").ok_or_else(|| missing("cargo", "https://rustup.rs"))?;

@@ -46,6 +46,9 @@ pub(crate) struct PythonItem {
     pub(crate) pins: Vec<String>,
     #[serde(default)]
     pub(crate) exes: Vec<String>,
+    /// Arguments with which the first program starts once.
+    #[serde(default)]
+    pub(crate) first_start: Vec<String>,
     pub(crate) size: String,
     pub(crate) lib: Option<String>,
 }

@@ -23,6 +23,7 @@ use crate::setup::python::EnvironmentKind;
 use crate::setup::tools_dir::{Lock, ToolsDir};
 use crate::steps::{Steps, seconds};
 
+const FIRST_START_DEADLINE: Duration = Duration::from_secs(60);
 const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
 /// Fetches sources from Debian, with lists of sources of their own.
 const FETCH_SOURCES: &str = r#"
@@ -153,6 +154,9 @@ fn python_item(
         steps.run(&title, || {
             tools.begin(&directory)?;
             let made = python::install(item, &directory, kind, lock)?;
+            if let Some((_, program)) = exes.first().filter(|_| !item.first_start.is_empty()) {
+                exec::capture_ok(Command::new(program).args(&item.first_start), FIRST_START_DEADLINE)?;
+            }
             tools.complete(&directory)?;
             Ok((
                 (),
