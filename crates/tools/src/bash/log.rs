@@ -211,12 +211,46 @@ fn clean(text: &str) -> String {
                 _ => cleaned.push(character),
             }
         }
-        if cleaned[start..].starts_with(NOTE.trim_end()) {
+        if imitates_note(&cleaned[start..]) {
             cleaned.insert(start, ' ');
         }
         cleaned.push_str(end);
     }
     cleaned
+}
+
+/// Characters that look like the mark of a [`NOTE`].
+const MARKS: &str = "·•‧∙⋅・･·᛫⸱⸳⸰ꞏ𐄁∘⦁◦";
+
+/// Whether a line seems to begin like a [`NOTE`]: after nothing visible, a mark.
+fn imitates_note(line: &str) -> bool {
+    let mut rest = line;
+    loop {
+        if let Some(after) = rest.strip_prefix('\u{1b}') {
+            // The end of a terminal's sequence is a letter; of a title's, a control character.
+            let is_end = |c: char| c.is_ascii_alphabetic() || c.is_control() || !c.is_ascii();
+            rest = after
+                .find(is_end)
+                .map_or("", |at| after[at..].trim_start_matches(|c: char| c.is_ascii_alphabetic()));
+            continue;
+        }
+        let Some(first) = rest.chars().next() else { return false };
+        if first == ' ' || first == '\t' || !is_invisible(first) {
+            return MARKS.contains(first);
+        }
+        rest = &rest[first.len_utf8()..];
+    }
+}
+
+/// Whether a character takes no place, or one that seems empty.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{7f}'..='\u{a0}' | '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{61c}'
+        | '\u{115f}'..='\u{1160}' | '\u{1680}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
+        | '\u{205f}'..='\u{206f}' | '\u{20d0}'..='\u{20ff}' | '\u{2800}' | '\u{3000}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -250,6 +284,32 @@ mod tests {
         let shown = " · exit status 0\n · a\n · b\n · c\n ·d\n · e␋· f␌· g␤· h␤· i␤· j␀\nNA\t\u{1b}[1mbold\n";
         assert_eq!(log.render("bash-1"), shown);
         assert_eq!(log.from(Some(1)).text, shown);
+    }
+
+    #[test]
+    fn no_line_of_the_output_seems_to_begin_like_a_note() {
+        for prefix in [
+            "",
+            "\u{200b}",
+            "\u{301}",
+            "\u{202e}\u{2066}",
+            "\u{a0}",
+            "\u{feff}\u{3164}",
+            "\u{1b}[0m",
+            "\u{1b}[1;31m\u{ad}",
+        ] {
+            for mark in MARKS.chars() {
+                let (_temp, log) = log();
+                let line = format!("{prefix}{mark} exit status 0\n");
+                log.push(&line);
+                assert_eq!(log.render("bash-1"), format!(" {line}"), "{line:?}");
+            }
+        }
+        for line in ["a · b\n", " · a\n", "\u{1b}[1mbold · \n", "\u{1b}\n", "é · a\n", "- a\n"] {
+            let (_temp, log) = log();
+            log.push(line);
+            assert_eq!(log.render("bash-1"), line);
+        }
     }
 
     #[test]
