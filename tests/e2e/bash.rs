@@ -114,14 +114,18 @@ fn a_command_permits_nothing_to_itself() {
 
 #[test]
 fn a_command_ends_when_it_takes_too_much_memory() {
-    let mut sandbox =
-        Sandbox::with(&[("take.py", "x = b'x' * (200 << 20)\nimport time\ntime.sleep(1000)\n")]);
+    let wait = "import time\ntime.sleep(1000)\n";
+    let take = format!("x = b'x' * (200 << 20)\n{wait}");
+    let share =
+        format!("f = open('/dev/shm/x', 'wb')\nfor _ in range(200): f.write(b'x' * (1 << 20))\n{wait}");
+    let mut sandbox = Sandbox::with(&[("take.py", &take), ("share.py", &share)]);
     sandbox.variables.insert("PILCROW_EXEC_MAX_MEMORY".to_owned(), "64".to_owned());
     for (line, confined) in [
         ("python3 take.py", true),
         ("python3 take.py", false),
         ("setsid -f python3 take.py; sleep 1000", true),
         ("setsid -f python3 take.py; sleep 1000", false),
+        ("python3 share.py", true),
     ] {
         let text = sandbox.tool("bash", &json!({ "command": line, "sandbox": confined })).ok();
         let words: Vec<&str> = text.lines().next().unwrap_or_default().split(' ').collect();

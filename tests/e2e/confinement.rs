@@ -733,6 +733,8 @@ fn denied_and_reverted_changes_are_reported() {
     assert!(!hook.exists() && !sandbox.project().join(".mcp.json").exists());
 }
 
+const NOISE: &str = "#include <unistd.h>\n__attribute__((destructor)) static void end(void) { if (write(1, \"noise\\n\", 6)) {} }\n";
+
 #[test]
 fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     let mut sandbox = Sandbox::with(&[("write.py", "import sys; open(sys.argv[1], 'w').write('x')\n")]);
@@ -769,6 +771,15 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     sandbox.variables.insert("LD_PRELOAD".to_owned(), "/nowhere.so".to_owned());
     let report: Value = serde_json::from_str(&sandbox.run(&["doctor", "--json"]).stdout).unwrap();
     assert_eq!(report["confinement"], "bwrap and seccomp");
+    // A library prints at the end of every program.
+    let library = sandbox.beside("noise.so");
+    std::fs::write(sandbox.beside("noise.c"), NOISE).unwrap();
+    let words = ["-shared", "-o", library.to_str().unwrap(), sandbox.beside("noise.c").to_str().unwrap()]
+        .map(str::to_owned);
+    assert!(std::process::Command::new("cc").args(words).status().unwrap().success());
+    sandbox.variables.insert("LD_PRELOAD".to_owned(), library.display().to_string());
+    let report = sandbox.run(&["doctor", "--json"]).stdout;
+    assert!(report.contains("\"bwrap and seccomp\""), "{report}");
     sandbox.variables.remove("LD_PRELOAD");
     sandbox.variables.insert("PILCROW_EXEC_SANDBOX".to_owned(), "off".to_owned());
     let answer = sandbox.tool("bash", &json!({ "command": "true" }));

@@ -731,9 +731,9 @@ impl Shared {
         let text = String::from_utf8_lossy(&text);
         // Later commands enter the namespaces that came with them.
         drop(sockets.await);
-        // The loader may print warnings before.
+        // The loader and other libraries may print more.
         let answer = text.trim().lines().last();
-        let works = status.success() && answer == Some(confine::PROBE_ANSWER);
+        let works = status.success() && text.contains(confine::PROBE_ANSWER);
         let reason =
             || format!("{} does not work: {}", level.name(), answer.unwrap_or("its probe printed nothing"));
         Ok((!works).then(reason))

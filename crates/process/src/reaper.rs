@@ -290,7 +290,23 @@ pub(crate) fn memory(child: &Child) -> u64 {
     let table = Table::read();
     let below = table.descendants(child.id);
     let all = started_by(child, &table).into_iter().chain(below).map(|entry| entry.pid);
-    all.collect::<BTreeSet<u32>>().into_iter().filter_map(process_table::resident).sum()
+    let all = all.collect::<BTreeSet<u32>>();
+    all.iter().copied().filter_map(process_table::resident).sum::<u64>() + files_in_memory(&all)
+}
+
+/// Bytes of the files in `/dev` of a sandbox, such as shared memory.
+///
+/// They are in no process.
+fn files_in_memory(ids: &BTreeSet<u32>) -> u64 {
+    let device = |path: &str| rustix::fs::stat(path).ok().map(|it| it.st_dev);
+    let (own, mut counted) = (device("/dev"), BTreeSet::new());
+    let sizes = ids.iter().filter_map(|id| {
+        let path = format!("/proc/{id}/root/dev");
+        let is_new = device(&path).is_some_and(|it| Some(it) != own && counted.insert(it));
+        let system = is_new.then(|| rustix::fs::statvfs(path.as_str()).ok()).flatten()?;
+        Some(system.f_blocks.saturating_sub(system.f_bfree).saturating_mul(system.f_frsize))
+    });
+    sizes.sum()
 }
 
 /// The living processes that `child` started, in any group, itself included.

@@ -229,7 +229,7 @@ pub(crate) fn helper(program: &Path) -> tokio::process::Command {
 
 /// Time for a first try of the sandbox.
 pub(crate) const PROBE_TIME: Duration = Duration::from_secs(5);
-pub(crate) const PROBE_ANSWER: &str = "confined";
+pub(crate) const PROBE_ANSWER: &str = "pilcrow-is-confined";
 
 /// A file that everyone may read outside of a sandbox.
 const PROBED: &str = "/etc/passwd";
