@@ -259,7 +259,10 @@ fn caches(home: Option<&AbsPath>) -> Vec<CachePath> {
     let paths = CACHES.iter().filter_map(|&Cache { variable, place, tool, parts }| {
         let moved = Some(variable).filter(|it| !it.is_empty()).and_then(std::env::var_os);
         let usual = || home.filter(|_| !place.is_empty()).map(|home| home.join(place));
-        let top = moved.and_then(AbsPath::new).or_else(usual)?;
+        let moved = moved.and_then(AbsPath::new);
+        // A variable may name a directory that the user does not have.
+        let tool = if moved.as_ref().is_some_and(|it| !it.as_path().exists()) { "" } else { tool };
+        let top = moved.or_else(usual)?;
         let part = |part: &&str| CachePath { path: top.join(part), within: Some(top.clone()), tool };
         Some(match parts {
             [] => vec![CachePath { path: top, within: None, tool }],
