@@ -3,6 +3,7 @@
 //! A denial has three pieces of evidence: the system's error text, a path on the same line that the profile
 //! denies, and that Pilcrow itself, outside of the sandbox, has the access.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use paths::AbsPath;
@@ -13,23 +14,38 @@ use rustix::fs::Access;
 /// The system's texts for a denied access. Hidden files seem to be missing.
 const REFUSED: [&str; 3] = ["permission denied", "operation not permitted", "read-only file system"];
 const MISSING: &str = "no such file or directory";
+/// The system's text for a mount that cannot be moved or removed.
+const BUSY: &str = "resource busy";
 
 /// Maximum number of reported denials.
 const MAX_DENIALS: usize = 5;
 
 /// The denials in `output`, such as `write /etc/hosts`. Blocks.
-pub(crate) fn find(output: &str, cwd: &AbsPath, profile: &SandboxProfile) -> Vec<String> {
+///
+/// `has_mounts` is set if the sandbox makes its protected files mounts.
+pub(crate) fn find(output: &str, cwd: &AbsPath, profile: &SandboxProfile, has_mounts: bool) -> Vec<String> {
     let mut found = Vec::new();
+    let outside = mounts();
     for line in output.lines() {
         let text = line.to_lowercase();
         let is_refused = REFUSED.iter().any(|it| text.contains(it));
-        if !is_refused && !text.contains(MISSING) {
+        let is_busy = has_mounts && text.contains(BUSY);
+        if !is_refused && !is_busy && !text.contains(MISSING) {
             continue;
         }
         let denial = names(line).map(|name| canonical(&cwd.join(name))).find_map(|path| {
             let hidden = profile.denies_read(&path) && path.as_path().exists();
             let denied = hidden || is_refused && profile.denies_write(&path) && may_write(&path);
-            denied.then(|| format!("{} {path}", if hidden { "read" } else { "write" }))
+            // A mount outside of the sandbox is busy for all.
+            let held = is_busy && is_mount(profile, &path) && !outside.contains(&path);
+            let access = if hidden {
+                "read"
+            } else if denied {
+                "write"
+            } else {
+                "move or remove"
+            };
+            (denied || held).then(|| format!("{access} {path}"))
         });
         found.extend(denial.filter(|it| !found.contains(it)));
         if found.len() == MAX_DENIALS {
@@ -37,6 +53,21 @@ pub(crate) fn find(output: &str, cwd: &AbsPath, profile: &SandboxProfile) -> Vec
         }
     }
     found
+}
+
+/// Whether the sandbox keeps `path` in its place.
+///
+/// It is protected, or a directory around such a file.
+fn is_mount(profile: &SandboxProfile, path: &AbsPath) -> bool {
+    let mut kept = profile.protected.iter().chain(&profile.read_only).chain(&profile.writable);
+    path.as_path().exists() && kept.any(|it| it.starts_with(path) && it.as_path().exists())
+}
+
+/// The mounts outside of the sandbox.
+fn mounts() -> BTreeSet<AbsPath> {
+    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let paths = text.lines().filter_map(|line| line.split(' ').nth(1));
+    paths.filter_map(|path| AbsPath::new(path.replace("\\040", " "))).collect()
 }
 
 /// The words of an error message that may be paths, quoted ones first.
@@ -62,7 +93,7 @@ mod tests {
     fn a_denial_needs_error_text_path_and_own_access() {
         let temp = tempfile::tempdir().unwrap();
         let top = canonical(&AbsPath::new(temp.path()).unwrap());
-        for directory in ["project/.husky", "own", "out side"] {
+        for directory in ["project/.husky", "project/other", "own", "out side"] {
             std::fs::create_dir_all(top.join(directory)).unwrap();
         }
         std::fs::write(top.join("own/key"), "").unwrap();
@@ -88,9 +119,19 @@ mod tests {
             ("cat: {}/new: No such file or directory", None),
             ("{}/project/x: Permission denied", None),
             ("wrote {}/new", None),
+            (
+                "mv: cannot move '{}/project' to 'x': Device or resource busy",
+                Some("move or remove {}/project"),
+            ),
+            (
+                "rm: cannot remove './.husky/': Device or resource busy",
+                Some("move or remove {}/project/.husky"),
+            ),
+            ("rm: cannot remove '{}/project/other': Device or resource busy", None),
+            ("rmdir: failed to remove '/proc': Device or resource busy", None),
         ] {
             let fill = |text: &str| text.replace("{}", &top.to_string());
-            let found = find(&fill(line), &top.join("project"), &profile);
+            let found = find(&fill(line), &top.join("project"), &profile, true);
             assert_eq!(found.first().cloned(), expected.map(fill), "{line}");
         }
     }

@@ -194,7 +194,9 @@ impl Bash {
         sandbox.note_reverted(&reverted, |path| context.display_path(path));
         if let Some(profile) = grant.sandbox().filter(|_| sandbox.level != SandboxLevel::None).cloned() {
             let (job, cwd) = (Arc::clone(&job), command.cwd.clone());
-            let mut denied = blocking(move || denials::find(&job.log.excerpt(), &cwd, &profile)).await?;
+            let has_mounts = sandbox.level == SandboxLevel::Bwrap;
+            let find = move || denials::find(&job.log.excerpt(), &cwd, &profile, has_mounts);
+            let mut denied = blocking(find).await?;
             denied.extend(hosts.denied());
             sandbox.note_denied(denied);
         }

@@ -12,7 +12,7 @@ use dap_client::{
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
 use policy::{Confinement, ErrorCode, ProgramFiles, SpawnGrant, SpawnRequest, Subject};
-use process::HostGate;
+use process::{HostGate, SandboxLevel};
 use serde_json::{Value, json};
 use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
@@ -223,7 +223,9 @@ impl Debug {
             return Ok(Vec::new());
         };
         let (output, cwd) = (output.to_owned(), session.program_directory().clone());
-        let found = tokio::task::spawn_blocking(move || bash::find_denials(&output, &cwd, &profile)).await;
+        let has_mounts = self.context.shell.processes.sandbox().await.level == SandboxLevel::Bwrap;
+        let find = move || bash::find_denials(&output, &cwd, &profile, has_mounts);
+        let found = tokio::task::spawn_blocking(find).await;
         let mut denied = found.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
         let root = self.context.debug.root_of(session);
         denied.extend(self.hosts.lock().get(&root.id).iter().flat_map(|hosts| hosts.denied()));
