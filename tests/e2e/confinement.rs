@@ -707,6 +707,78 @@ fn moved_settings_and_those_above_the_workspace_stay() {
     let text = |path: PathBuf| std::fs::read_to_string(path).unwrap();
     assert_eq!(sandbox.read("sub/here"), "x", "{ran:?}");
     assert_eq!([sandbox.read(".envrc"), text(moved.join("config.toml"))], ["a\n", "a\n"], "{ran:?}");
+
+    let missing = moved.join("missing");
+    sandbox.variables.insert("CARGO_HOME".to_owned(), missing.display().to_string());
+    assert_eq!(sandbox.tool("bash", &json!({ "command": "true" })).value["details"]["sandbox"], "bwrap");
+    assert!(!missing.exists());
+}
+
+/// The second command starts after the change of the first.
+#[test]
+fn overlapping_commands_restore_the_state_before_both() {
+    let write = "import sys\nfor path in sys.argv[1:]:\n  open(path, 'w').write('x')\nprint('written', flush=True)\nsys.stdin.read()\n";
+    let write = write.replace("sys.stdin.read()", "import time; time.sleep(600)");
+    let sandbox = Sandbox::with(&[("write.py", &write), (".git/config", "[core]\n"), (".envrc", "a\n")]);
+    let mut batch = Batch::start_under(&sandbox, &WITHOUT_BWRAP);
+    let line = json!({ "command": "python3 write.py .git/config .envrc .mcp.json", "background": true });
+    batch.call("bash", &line).ok();
+    let written = || sandbox.project().join(".mcp.json").exists();
+    assert!(tests::processes::wait_for(DEADLINE, written));
+    let answer = batch.call("bash", &json!({ "command": "true" }));
+    assert_eq!(answer.value["details"]["reverted"], json!([".mcp.json", ".envrc", ".git/config"]));
+    batch.call("bash", &json!({ "job": "bash-1", "stop": true })).ok();
+    batch.call("bash", &json!({ "command": "true" })).ok();
+    let text = [".git/config", ".envrc"].map(|name| sandbox.read(name));
+    assert_eq!((text, written()), (["[core]\n".to_owned(), "a\n".to_owned()], false));
+}
+
+/// A program outside replaces a file: its mount in the sandbox is lost.
+#[test]
+fn a_replaced_file_stays_protected_and_own_edits_stay() {
+    let wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n\
+        for path in ['.git/config', '.envrc']:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
+    let sandbox = Sandbox::with(&[("wait.py", wait), (".git/config", "[core]\n"), (".envrc", "a\n")]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("bash", &json!({ "command": "python3 wait.py", "background": true })).ok();
+    let config = sandbox.project().join(".git/config");
+    sandbox.write(".git/config.lock", "[core]\n[user]\nname = a\n");
+    std::fs::rename(sandbox.project().join(".git/config.lock"), &config).unwrap();
+    sandbox.write(".envrc", "mine\n");
+    sandbox.write("go", "");
+    let text = batch.call("bash", &json!({ "job": "bash-1", "timeout": 60 })).ok();
+    let lines = text.lines().map(|line| line.split(" (").next().unwrap_or_default());
+    let reverted: Vec<&str> = lines.filter_map(|line| line.strip_prefix("reverted: ")).collect();
+    assert_eq!(reverted, [config.to_str().unwrap()], "{text}");
+    assert_eq!([".git/config", ".envrc"].map(|name| sandbox.read(name)), ["[core]\n", "mine\n"]);
+}
+
+/// `git init` works, but its repository runs no program of the command.
+#[test]
+fn a_new_repository_names_no_programs() {
+    let safe =
+        "git init -q . && git config user.name a && git remote add origin https://example.org/a.git; true";
+    let evil = format!("{safe}; git config core.fsmonitor ./x; python3 hook.py");
+    for without_bwrap in [false, true] {
+        for (line, reverted, name) in [
+            (safe, json!([]), "a\n"),
+            (&evil, json!([".git/config", ".git/hooks/pre-commit"]), "a\n"),
+            ("git init -q .; git config core.fsmonitor ./x", json!([".git/config"]), ""),
+        ] {
+            let hook = "open('.git/hooks/pre-commit', 'w').write('#!/bin/sh')\n";
+            let sandbox = Sandbox::with(&[("x", "#!/bin/sh\n"), ("hook.py", hook)]);
+            let answer = match without_bwrap {
+                true => bash_without_bwrap(&sandbox, line),
+                false => sandbox.tool("bash", &json!({ "command": line })).value,
+            };
+            assert_eq!(answer["details"]["reverted"], reverted, "{answer:#}");
+            let text = answer["content"][0]["text"].as_str().unwrap();
+            assert_eq!(text.contains("core.fsmonitor"), reverted != json!([]), "{text}");
+            let asked =
+                sandbox.tool("bash", &json!({ "command": "git config user.name; git status -s >/dev/null" }));
+            assert!(asked.ok().starts_with(&format!("{name}· exit status 0")), "{:#}", asked.value);
+        }
+    }
 }
 
 #[test]

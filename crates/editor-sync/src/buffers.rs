@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use text::{LineIndex, Position, PositionEncoding, TextEdit};
 use tokio::sync::watch;
-use workspace::{ContentHash, DiskCopy, Document, Owner, UNTITLED, Version, plain_hash};
+use workspace::{ContentHash, DiskCopy, Document, Owner, ProtectedFiles, UNTITLED, Version, plain_hash};
 
 use crate::editors::ClientFacts;
 use adapters::EditorDefinition;
@@ -337,9 +337,13 @@ impl EditorBuffers {
 
     /// Records that a document was saved. Reads the disk.
     pub fn save(&self, uri: &str) {
-        let found = self.get(uri).and_then(|open| Some((open.uri, open.path?)));
-        if let Some((uri, path)) = found {
+        let found = self.get(uri).and_then(|open| Some((open.uri, open.path?, open.text)));
+        if let Some((uri, path, text)) = found {
             let disk = DiskCopy::read(&path, None);
+            // Editors add a missing last line end.
+            for end in ["", "\n"] {
+                ProtectedFiles::accept(&path, Some(format!("{text}{end}").as_bytes()));
+            }
             if let Some(buffer) = self.state().by_uri.get_mut(&uri) {
                 let plain = buffer.plain();
                 let is_ours = disk.as_ref().is_none_or(|disk| {

@@ -151,6 +151,8 @@ impl Policy {
             // The second would lead git to other settings.
             protected.extend([git.join("hooks"), git.join("commondir")]);
         }
+        // A repository that the command creates is inspected.
+        protected.extend(Some(root.join(".git")).filter(|path| path.as_path().symlink_metadata().is_err()));
         let is_git = names(|tool| tool.programs).contains(&"git");
         if !is_git {
             // git itself changes these, when it is configured and when it checks out files.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use agent::EventReporter;
+use agent::events::Event;
 use parking_lot::Mutex;
 use paths::{AbsPath, StateDir, StateError};
 use policy::Redactor;
@@ -177,6 +179,7 @@ impl Shell {
         running: Running,
         timeout: Option<Duration>,
         protected: Option<ProtectedFiles>,
+        events: EventReporter,
     ) {
         let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
         self.tasks.spawn(async move {
@@ -184,8 +187,14 @@ impl Shell {
             let ended = running.follow(&job.log, deadline, &job.stop, async |_| {}).await;
             running.finish(&job.log).await;
             let reverted = ProtectedFiles::after(protected).await;
-            job.log.push(&sandbox::describe_reverted(&reverted, ToString::to_string));
+            let text = sandbox::describe_reverted(&reverted, ToString::to_string);
+            job.log.push(&text);
             job.end(ended);
+            // The user may have changed the file while the job ran.
+            for line in text.lines() {
+                let text = format!("{}: {line}", job.name);
+                events.report(Event::Notice { level: "warning".to_owned(), text }).await;
+            }
         });
     }
 

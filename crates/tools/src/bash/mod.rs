@@ -162,6 +162,7 @@ impl Bash {
         })?;
         let mut sandbox = sandbox::Report::new(&context.shell, status, cx);
         let protected = ProtectedFiles::before(&grant, &context.shell.processes).await;
+        sandbox.note_unprotected(ProtectedFiles::unprotected(protected.as_ref()));
         let hosts = CommandHosts::new(COMMANDS, cx, job.stop.clone());
         let (process, output) = context.shell.processes.spawn_merged(&command, &grant, hosts.clone()).await?;
         before.iter_mut().for_each(CommandSnapshot::mark_running);
@@ -169,7 +170,7 @@ impl Bash {
         let timeout = args.timeout.map(seconds);
         if args.background {
             ends.0 = None;
-            context.shell.supervise(Arc::clone(&job), running, timeout, protected);
+            context.shell.supervise(Arc::clone(&job), running, timeout, protected, cx.event_reporter());
             job.wait(EARLY_EXIT, &cx.cancel).await;
             return Ok(self.render_result(
                 &job,
@@ -296,6 +297,7 @@ impl Bash {
         details["sandbox"] = json!(sandbox.level.name());
         details["reverted"] = json!(sandbox.reverted);
         details["denied"] = json!(sandbox.denied);
+        details["unprotected"] = json!(sandbox.unprotected);
         result.with_details(details)
     }
 

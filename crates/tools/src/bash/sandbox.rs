@@ -31,13 +31,15 @@ pub(super) struct Report {
     pub reverted: Vec<String>,
     /// Accesses that the sandbox denied, such as `write /etc/hosts`.
     pub denied: Vec<String>,
+    /// Protected files beyond the limits.
+    pub unprotected: Vec<String>,
 }
 
 impl Report {
     pub(super) fn new(shell: &Shell, status: Option<SandboxStatus>, cx: &ToolCx) -> Self {
         let SandboxStatus { level, detail, .. } = status.unwrap_or(SandboxStatus::none("off"));
         if !cx.is_in_run() || !shell.notes_sandbox(&cx.starter) {
-            return Self { level, text: String::new(), reverted: Vec::new(), denied: Vec::new() };
+            return Self::of(level, String::new());
         }
         let text = match level {
             SandboxLevel::None => format!("\nsandbox: none ({detail}); commands run with the user's rights"),
@@ -48,7 +50,20 @@ impl Report {
                 level.name()
             ),
         };
-        Self { level, text, reverted: Vec::new(), denied: Vec::new() }
+        Self::of(level, text)
+    }
+
+    fn of(level: SandboxLevel, text: String) -> Self {
+        Self { level, text, reverted: Vec::new(), denied: Vec::new(), unprotected: Vec::new() }
+    }
+
+    /// Adds the files that the limits leave unprotected; once for a run to the text.
+    pub(super) fn note_unprotected(&mut self, unprotected: Vec<String>) {
+        if !self.text.is_empty() && !unprotected.is_empty() {
+            let text = "changes of protected files are not reverted in";
+            self.text.push_str(&format!("\n{text}: {}", unprotected.join(", ")));
+        }
+        self.unprotected = unprotected;
     }
 
     /// Adds the denials to the result, and how to ask for the access.
@@ -75,12 +90,9 @@ const MAX_NAMED: usize = 10;
 
 /// One line for each change of a protected file.
 pub(crate) fn describe_reverted(changes: &[ProtectedChange], show: impl Fn(&AbsPath) -> String) -> String {
-    let line = |change: &ProtectedChange| match &change.problem {
-        None => format!(
-            "reverted: {} (protected; the change is kept beside it as `.reverted-N`)\n",
-            show(&change.path)
-        ),
-        Some(why) => format!("changed although protected: {} (not reverted: {why})\n", show(&change.path)),
+    let line = |change: &ProtectedChange| match &change.outcome {
+        Ok(how) => format!("reverted: {} ({how})\n", show(&change.path)),
+        Err(why) => format!("changed although protected: {} (not reverted: {why})\n", show(&change.path)),
     };
     changes.iter().take(MAX_NAMED).map(line).collect()
 }

@@ -1,44 +1,90 @@
 //! Files that a command must leave as they are, for what the sandbox cannot deny.
 //!
 //! Other programs execute them later: git's hooks, an editor's tasks. A change is reverted after the command.
+//!
+//! Commands overlap: while one runs, later ones share the state from before it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
-use policy::{EXECUTED, SpawnGrant};
+use policy::SpawnGrant;
 use process::{Processes, SandboxLevel};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 
-use super::scan::walk_builder;
+use super::git_config::{harmless_part, is_harmless_change, unsafe_keys};
+use super::nested_files::NestedFiles;
 
 /// Limits: number of files, bytes of one, and bytes of all.
 ///
+/// They hold for the project itself, and again for its subdirectories.
 /// Beyond them a change is reported and not reverted.
-const MAX_FILES: usize = 1_000;
+const MAX_FILES: usize = 2_000;
 const MAX_FILE: u64 = 256 << 10;
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Limits of the search for repositories in subdirectories.
-const MAX_DEPTH: usize = 4;
-const MAX_ENTRIES: usize = 5_000;
+/// Limit of files at the second look, which a program may have filled.
+const MAX_SCANNED: usize = 100_000;
 
-/// The protected files as they were before a command.
+/// Programs that run now in this process.
+static RUNNING: Mutex<Running> = Mutex::new(Running::new());
+
+/// The protected files of a running program.
 #[derive(Debug)]
 pub struct ProtectedFiles {
     tops: Vec<AbsPath>,
-    before: BTreeMap<PathBuf, State>,
-    /// The directories around them, which a command may move away.
-    directories: Vec<OpenDirectory>,
+    root: Option<AbsPath>,
+    unprotected: Vec<String>,
 }
 
-/// A directory that can be found after a move.
+impl Drop for ProtectedFiles {
+    fn drop(&mut self) {
+        RUNNING.lock().release(&self.tops, self.root.as_ref());
+    }
+}
+
+/// The state from before the first of the running programs.
 #[derive(Debug)]
-struct OpenDirectory {
+struct Running {
+    tops: BTreeMap<AbsPath, Top>,
+    roots: BTreeMap<AbsPath, Root>,
+    /// The last search in each root.
+    searches: BTreeMap<AbsPath, NestedFiles>,
+}
+
+/// A protected path with the files at and below it.
+#[derive(Debug)]
+struct Top {
+    users: usize,
+    before: BTreeMap<PathBuf, State>,
+    /// Whether `before` has all files.
+    is_whole: bool,
+    /// The file itself, if it is a mount that the program cannot change.
+    mount: Option<OpenFile>,
+    /// The directory around it, which a program may move away.
+    around: Option<OpenFile>,
+    /// The git directory in a subdirectory to which it belongs.
+    repository: Option<OpenFile>,
+}
+
+/// The protected paths of the programs that run in one project.
+#[derive(Debug)]
+struct Root {
+    users: usize,
+    tops: Vec<AbsPath>,
+    nested: Vec<AbsPath>,
+    unprotected: Vec<String>,
+}
+
+/// A file that can be found after a move, and whose number is not used again.
+#[derive(Debug)]
+struct OpenFile {
     path: AbsPath,
     handle: OwnedFd,
     inode: Inode,
@@ -52,8 +98,8 @@ type Inode = (u64, u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedChange {
     pub path: AbsPath,
-    /// Why the change is still there; `None` if it was reverted.
-    pub problem: Option<String>,
+    /// How it was reverted, or why the change is still there.
+    pub outcome: Result<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,90 +123,416 @@ enum Content {
 }
 
 impl ProtectedFiles {
-    /// Reads what the sandbox of `grant` does not protect, before its program starts.
+    /// Reads the protected files of `grant`, before its program starts.
     pub async fn before(grant: &SpawnGrant, processes: &Processes) -> Option<Self> {
         let (paths, root) = (grant.sandbox()?.protected.clone(), grant.sandbox()?.nested.clone());
-        let only_missing = match processes.sandbox().await.level {
+        let has_mounts = match processes.sandbox().await.level {
             SandboxLevel::Bwrap => true,
             SandboxLevel::Landlock => false,
             SandboxLevel::None => return None,
         };
-        let work = move || Self::read(&paths, only_missing, root.as_ref().map(nested).unwrap_or_default());
+        let work = move || {
+            let mut running = RUNNING.lock();
+            running.start(paths, has_mounts, root)
+        };
         tokio::task::spawn_blocking(work).await.ok()
     }
 
     /// Reverts all changes after the program's end, and returns them.
     pub async fn after(this: Option<Self>) -> Vec<ProtectedChange> {
         let Some(protected) = this else { return Vec::new() };
-        tokio::task::spawn_blocking(move || protected.revert()).await.unwrap_or_default()
+        let work = move || {
+            let changes = RUNNING.lock().revert(&protected.tops, protected.root.as_ref());
+            // Takes the lock again.
+            drop(protected);
+            changes
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or_default()
     }
 
-    /// Reads the files at and below these resolved paths and `nested`. Blocks.
+    /// Files that the limits left out, as noun phrases.
+    pub fn unprotected(this: Option<&Self>) -> Vec<String> {
+        this.map(|it| it.unprotected.clone()).unwrap_or_default()
+    }
+
+    /// Makes `content` the state to restore. Blocks.
     ///
-    /// With `only_missing`, those of the paths that are links or do not exist.
-    fn read(paths: &[AbsPath], only_missing: bool, nested: Vec<AbsPath>) -> Self {
-        let exists = |path: &AbsPath| path.as_path().symlink_metadata().is_ok();
-        let is_link = |path: &AbsPath| path.as_path().is_symlink();
-        let mut tops: Vec<AbsPath> =
-            paths.iter().filter(|path| !only_missing || !exists(path) || is_link(path)).cloned().collect();
-        let around = tops.iter().filter(|top| !only_missing && exists(top)).filter_map(AbsPath::parent);
-        let around: BTreeSet<AbsPath> = around.collect();
-        let directories = around.into_iter().filter_map(OpenDirectory::open).collect();
-        tops.extend(nested);
-        let mut left = MAX_BYTES;
-        let mut before = BTreeMap::new();
-        for (path, stamp) in scan(&tops) {
-            let content = read(&path, stamp, &mut left);
-            before.insert(path, State { stamp, content });
-        }
-        Self { tops, before, directories }
-    }
-
-    /// Reverts all changes since, and returns them. Blocks.
-    fn revert(self) -> Vec<ProtectedChange> {
-        let moved =
-            self.directories.iter().filter(|directory| inode(&directory.path) != Some(directory.inode));
-        let mut changes: Vec<_> =
-            moved.filter_map(|it| Some(change(it.path.as_path(), it.restore().transpose()?))).collect();
-        let after = scan(&self.tops);
-        let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-        // A removed directory takes its entries with it.
-        let added = after.keys().filter(|path| !self.before.contains_key(*path));
-        for path in added.filter(|path| !path.parent().is_some_and(|it| is_new(it, &after, &self.before))) {
-            changes.push(change(path, revert(path, None)));
-        }
-        for (path, state) in &self.before {
-            let is_same = match state.content {
-                Content::Directory => is_directory(path),
-                _ => after.get(path) == Some(&state.stamp),
-            };
-            // A removed directory is reported once.
-            let is_reported = path.ancestors().skip(2).take(1).all(|around| !around.exists());
-            if !is_same && !is_reported {
-                changes.push(change(path, revert(path, Some(state))));
-            }
-        }
-        changes.into_iter().flatten().collect()
+    /// The user or a permitted edit wrote it.
+    /// `None` if the file was removed. Has no effect unless the file has this content.
+    pub fn accept(path: &AbsPath, content: Option<&[u8]>) {
+        RUNNING.lock().accept(path, content);
     }
 }
 
-impl OpenDirectory {
-    fn open(path: AbsPath) -> Option<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+impl Running {
+    const fn new() -> Self {
+        Self { tops: BTreeMap::new(), roots: BTreeMap::new(), searches: BTreeMap::new() }
+    }
+
+    /// Adds a program with these resolved protected paths. Blocks.
+    ///
+    /// With `has_mounts`, the program cannot change those that exist and are no links.
+    fn start(&mut self, paths: Vec<AbsPath>, has_mounts: bool, root: Option<AbsPath>) -> ProtectedFiles {
+        // An earlier program may have changed what paths and searches lead to.
+        if let Some(known) = root.as_ref().and_then(|root| self.roots.get_mut(root)) {
+            known.users += 1;
+            let (tops, unprotected) = (known.tops.clone(), known.unprotected.clone());
+            return self.add_user(tops, root, unprotected);
+        }
+        let (mut tops, mut unprotected) = (BTreeSet::new(), Vec::new());
+        let (mut files, mut bytes) = (MAX_FILES, MAX_BYTES);
+        for path in paths {
+            tops.insert(self.add(&path, &mut files, &mut bytes, |top| {
+                let is_mount = has_mounts && !path.as_path().is_symlink();
+                top.mount = Some(&path).filter(|_| is_mount).and_then(OpenFile::open);
+                let parent = path.parent().filter(|_| !has_mounts && exists(&path));
+                top.around = parent.as_ref().and_then(OpenFile::open);
+            }));
+        }
+        let found = root.as_ref().map(|root| self.search(root)).unwrap_or_default();
+        (files, bytes) = (MAX_FILES, MAX_BYTES);
+        for path in &found {
+            let is_git = path.file_name() == ".git";
+            let (paths, owner) = match is_git && is_directory(path.as_path()) {
+                true => (
+                    ["hooks", "config", "commondir"].map(|name| path.join(name)).to_vec(),
+                    Some(path.clone()),
+                ),
+                // Such a file names a directory elsewhere.
+                false => (vec![path.clone()], path.parent().filter(|_| is_git)),
+            };
+            for path in paths {
+                tops.insert(self.add(&path, &mut files, &mut bytes, |top| {
+                    top.repository = owner.as_ref().and_then(OpenFile::open);
+                }));
+            }
+        }
+        let tops: Vec<AbsPath> = tops.into_iter().collect();
+        let partly = tops.iter().filter(|path| self.tops.get(*path).is_some_and(|top| !top.is_protected()));
+        unprotected.extend(partly.map(|path| format!("all of {path}")));
+        if let Some(root) = &root {
+            if self.searches.get(root).is_some_and(|it| !it.is_complete()) {
+                unprotected.push("all subdirectories".to_owned());
+            }
+            let (tops, unprotected) = (tops.clone(), unprotected.clone());
+            self.roots.insert(root.clone(), Root { users: 1, tops, nested: found, unprotected });
+        }
+        self.add_user(tops, root, unprotected)
+    }
+
+    fn add_user(
+        &mut self,
+        tops: Vec<AbsPath>,
+        root: Option<AbsPath>,
+        unprotected: Vec<String>,
+    ) -> ProtectedFiles {
+        for path in &tops {
+            if let Some(top) = self.tops.get_mut(path) {
+                top.users += 1;
+            }
+        }
+        ProtectedFiles { tops, root, unprotected }
+    }
+
+    /// Reads `path` unless it is known; returns the known path around it.
+    fn add(
+        &mut self,
+        path: &AbsPath,
+        files: &mut usize,
+        bytes: &mut u64,
+        complete: impl FnOnce(&mut Top),
+    ) -> AbsPath {
+        let mut around = std::iter::successors(Some(path.clone()), AbsPath::parent);
+        if let Some(known) = around.find(|it| self.tops.contains_key(it)) {
+            return known;
+        }
+        let (found, is_whole) = scan([path], files);
+        let states = found.into_iter().map(|(path, stamp)| {
+            let content = read(&path, stamp, bytes);
+            (path, State { stamp, content })
+        });
+        let mut top =
+            Top { users: 0, before: states.collect(), is_whole, mount: None, around: None, repository: None };
+        complete(&mut top);
+        self.tops.insert(path.clone(), top);
+        path.clone()
+    }
+
+    fn release(&mut self, tops: &[AbsPath], root: Option<&AbsPath>) {
+        for path in tops {
+            if let Some(top) = self.tops.get_mut(path) {
+                top.users -= 1;
+            }
+        }
+        self.tops.retain(|_, top| top.users > 0);
+        if let Some(known) = root.and_then(|root| self.roots.get_mut(root)) {
+            known.users -= 1;
+        }
+        self.roots.retain(|_, root| root.users > 0);
+    }
+
+    /// The protected files in subdirectories of `root`.
+    fn search(&mut self, root: &AbsPath) -> Vec<AbsPath> {
+        let last = self.searches.remove(root).filter(NestedFiles::is_current);
+        let found = last.unwrap_or_else(|| NestedFiles::find(root));
+        let paths = found.paths().to_vec();
+        self.searches.insert(root.clone(), found);
+        paths
+    }
+
+    /// Reverts all changes below `tops`, and returns them. Blocks.
+    fn revert(&mut self, paths: &[AbsPath], root: Option<&AbsPath>) -> Vec<ProtectedChange> {
+        let mut changes = Changes::default();
+        let known = || paths.iter().filter_map(|path| Some((path, self.tops.get(path)?)));
+        for (_, top) in known() {
+            if let Some(around) = &top.around
+                && inode(&around.path) != Some(around.inode)
+                && let Some(outcome) = around.restore(&mut changes.kept).transpose()
+            {
+                changes.push(around.path.as_path(), outcome.map(|()| "moved back".to_owned()));
+            }
+        }
+        // Without its rights, a directory cannot be read.
+        for (top, (path, state)) in known().flat_map(|(_, top)| top.before.iter().map(move |it| (top, it))) {
+            if state.content == Content::Directory
+                && !top.is_intact(path)
+                && restore_mode(path, state.stamp.2)
+            {
+                changes.push(path, Ok("protected; its mode is restored".to_owned()));
+            }
+        }
+        // Not the repository that was there before: nothing of the old one belongs into it.
+        let mut repositories = BTreeSet::new();
+        let mut is_other = |path: &AbsPath, top: &Top| {
+            let of = match &top.repository {
+                Some(owner) => {
+                    (inode(&owner.path) != Some(owner.inode)).then(|| match path.file_name() == ".git" {
+                        true => path.clone(),
+                        false => owner.path.clone(),
+                    })
+                }
+                None => Some(path.clone()).filter(|_| path.file_name() == ".git" && top.before.is_empty()),
+            };
+            of.map(|of| repositories.insert(of)).is_some()
+        };
+        let tops: Vec<&AbsPath> =
+            known().filter(|(path, top)| !is_other(path, top)).map(|(path, _)| path).collect();
+
+        let (after, _) = scan(tops.iter().copied(), &mut MAX_SCANNED.clone());
+        let tops = || tops.iter().filter_map(|path| Some((*path, self.tops.get(*path)?)));
+        let before: BTreeMap<&PathBuf, (&State, &Top)> = tops()
+            .flat_map(|(_, top)| top.before.iter().map(move |(path, state)| (path, (state, top))))
+            .collect();
+        let top_of =
+            |path: &Path| tops().find(|(top, _)| path.starts_with(top.as_path())).map(|(_, top)| top);
+        let mut accepted = Vec::new();
+        let is_new = |path: &Path| after.contains_key(path) && !before.contains_key(&path.to_owned());
+        for path in after.keys().filter(|path| is_new(path)) {
+            let top = top_of(path);
+            // A removed directory takes its entries with it.
+            if path.parent().is_some_and(is_new) || top.is_some_and(|top| !top.is_whole) {
+                continue;
+            }
+            match top.is_some_and(|top| top.is_intact(path)) {
+                true => accepted.push(path.clone()),
+                false => changes.revert(path, None),
+            }
+        }
+        for (path, (state, top)) in before {
+            let now = after.get(path);
+            let is_same = match state.content {
+                Content::Directory => is_directory(path),
+                _ if now == Some(&state.stamp) => true,
+                Content::Unknown => false,
+                _ => now.is_some_and(|now| {
+                    now.2 == state.stamp.2 && read(path, *now, &mut MAX_FILE.clone()) == state.content
+                }),
+            };
+            if is_same {
+                continue;
+            }
+            if top.is_intact(path) || top.mount.is_some() && is_harmless(path, state, now) {
+                accepted.push(path.clone());
+                continue;
+            }
+            // A removed directory is reported once.
+            if path.ancestors().skip(2).take(1).all(Path::exists) {
+                changes.revert(path, Some(state));
+            }
+        }
+        if let Some(root) = root {
+            let known: BTreeSet<AbsPath> =
+                self.roots.get(root).into_iter().flat_map(|root| root.nested.iter().cloned()).collect();
+            let found = self.search(root).into_iter();
+            repositories.extend(found.filter(|path| path.file_name() == ".git" && !known.contains(path)));
+        }
+        repositories.iter().for_each(|path| self.inspect(path, root, &mut changes));
+        for path in accepted.iter().chain(&changes.kept) {
+            self.update(path);
+        }
+        changes.all
+    }
+
+    /// Sets aside what runs programs in a repository that a program created.
+    fn inspect(&self, path: &AbsPath, root: Option<&AbsPath>, changes: &mut Changes) {
+        let mut git = path.clone();
+        if !is_directory(path.as_path()) {
+            let Some(named) = git_directory(path) else { return };
+            let own = root.map(|root| root.join(".git"));
+            if !own.is_some_and(|own| named.starts_with(&own) && named != own) {
+                changes.set_aside(path.as_path(), &format!("it leads git to {named}"));
+                return;
+            }
+            git = named;
+        }
+        let present = |path: &Path| {
+            let stamp = stamp(path)?;
+            let content = read(path, stamp, &mut MAX_FILE.clone());
+            // Such a file was there before, in this repository or one that was moved or copied.
+            let is_known = |(known, state): (&PathBuf, &State)| {
+                known.file_name() == path.file_name()
+                    && content != Content::Unknown
+                    && state.content == content
+            };
+            let known = self.tops.values().flat_map(|top| &top.before).any(is_known);
+            (!known).then_some(State { stamp, content })
+        };
+        for name in ["config", "config.worktree"] {
+            let config = git.join(name);
+            let Some(State { stamp, content }) = present(config.as_path()) else { continue };
+            let (keys, rest) = match &content {
+                Content::File(bytes) => (unsafe_keys(bytes).join(", "), harmless_part(bytes)),
+                _ => ("it cannot be read".to_owned(), None),
+            };
+            if !keys.is_empty() {
+                let rest = rest.map(|bytes| State { stamp, content: Content::File(bytes) });
+                changes.add(
+                    config.as_path(),
+                    restore(config.as_path(), rest.as_ref()),
+                    &format!("it may run programs: {keys}"),
+                );
+            }
+        }
+        let common = git.join("commondir");
+        // A worktree has one.
+        if git == *path && exists(&common) {
+            changes.set_aside(common.as_path(), "it leads git elsewhere");
+        }
+        let hooks = git.join("hooks");
+        if is_directory(hooks.as_path()) {
+            let entries = std::fs::read_dir(hooks.as_path()).into_iter().flatten().flatten();
+            // Names of hooks have no dot.
+            let is_hook = |path: &PathBuf| path.extension().is_none() && present(path).is_some();
+            let entries: BTreeSet<PathBuf> = entries.map(|entry| entry.path()).filter(is_hook).collect();
+            entries.iter().for_each(|hook| changes.set_aside(hook, "git runs it"));
+        } else if present(hooks.as_path()).is_some() {
+            changes.set_aside(hooks.as_path(), "git runs its files");
+        }
+    }
+
+    fn accept(&mut self, path: &AbsPath, content: Option<&[u8]>) {
+        let top = self.tops.keys().find(|top| path.starts_with(top)).cloned();
+        let Some(top) = top else { return };
+        let now = stamp(path.as_path()).map(|stamp| read(path.as_path(), stamp, &mut MAX_FILE.clone()));
+        if now == content.map(|content| Content::File(content.to_vec())) {
+            let parents = path.as_path().ancestors().skip(1).take_while(|it| it.starts_with(top.as_path()));
+            let new: Vec<&Path> = parents.filter(|it| !self.tops[&top].before.contains_key(*it)).collect();
+            new.into_iter().chain([path.as_path()]).for_each(|path| self.update(path));
+        }
+    }
+
+    /// Makes the present state of `path` and below the one to restore.
+    fn update(&mut self, path: &Path) {
+        let Some((_, top)) = self.tops.iter_mut().find(|(top, _)| path.starts_with(top.as_path())) else {
+            return;
+        };
+        top.before.retain(|known, _| !known.starts_with(path));
+        let Some(path) = AbsPath::new(path) else { return };
+        for (path, stamp) in scan([&path], &mut MAX_FILES.clone()).0 {
+            let content = read(&path, stamp, &mut MAX_BYTES.clone());
+            top.before.insert(path, State { stamp, content });
+        }
+    }
+}
+
+impl Top {
+    /// Whether each change can be reverted.
+    fn is_protected(&self) -> bool {
+        self.is_whole && self.before.values().all(|state| state.content != Content::Unknown)
+    }
+
+    /// Whether no confined program can have changed `path`.
+    fn is_intact(&self, path: &Path) -> bool {
+        // Another name of a file is not in the mount.
+        let has_one_name = path.symlink_metadata().is_ok_and(|meta| meta.is_dir() || meta.nlink() == 1);
+        let is_missing = path.symlink_metadata().is_err();
+        self.mount.as_ref().is_some_and(|mount| inode(&mount.path) == Some(mount.inode))
+            && (has_one_name || is_missing)
+    }
+}
+
+/// The changes of protected files so far.
+#[derive(Debug, Default)]
+struct Changes {
+    all: Vec<ProtectedChange>,
+    /// New files with the changes.
+    kept: Vec<PathBuf>,
+}
+
+impl Changes {
+    fn push(&mut self, path: &Path, outcome: Result<String, String>) {
+        let Some(path) = AbsPath::new(path) else { return };
+        if self.all.iter().all(|change| change.path != path) {
+            self.all.push(ProtectedChange { path, outcome });
+        }
+    }
+
+    /// Restores what was at `path`; `None` removes it.
+    fn revert(&mut self, path: &Path, state: Option<&State>) {
+        let outcome = restore(path, state);
+        self.add(path, outcome, "protected");
+    }
+
+    fn set_aside(&mut self, path: &Path, reason: &str) {
+        let outcome = restore(path, None);
+        self.add(path, outcome, reason);
+    }
+
+    fn add(&mut self, path: &Path, outcome: Result<Aside, String>, reason: &str) {
+        let outcome = outcome.map(|aside| match aside {
+            Aside::Nothing => reason.to_owned(),
+            Aside::Kept(kept) => {
+                let name = kept.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                self.kept.push(kept);
+                format!("{reason}; the change is kept beside it as `{name}`")
+            }
+            Aside::Dropped(why) => {
+                format!("{reason}; the change was removed, as it cannot be renamed: {why}")
+            }
+        });
+        self.push(path, outcome);
+    }
+}
+
+impl OpenFile {
+    fn open(path: &AbsPath) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path.as_path(), flags, Mode::empty()).ok()?;
-        let (inode, parent) = (inode(&path)?, inode(&path.parent()?)?);
-        Some(Self { path, handle, inode, parent })
+        let (inode, parent) = (inode(path)?, inode(&path.parent()?)?);
+        Some(Self { path: path.clone(), handle, inode, parent })
     }
 
     /// Moves the directory back; `None` if it was removed.
-    fn restore(&self) -> Result<Option<()>, String> {
+    fn restore(&self, kept: &mut Vec<PathBuf>) -> Result<Option<()>, String> {
         let link = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
         let now = std::fs::read_link(link).ok().and_then(AbsPath::new);
         let Some(now) = now.filter(|now| inode(now) == Some(self.inode)) else { return Ok(None) };
         if self.path.parent().and_then(|parent| inode(&parent)) != Some(self.parent) {
             return Err(format!("it was moved to {now}, and its parent directory was moved too"));
         }
-        set_aside(self.path.as_path())?;
+        if let Aside::Kept(path) = Parent::open(self.path.as_path())?.set_aside()? {
+            kept.push(path);
+        }
         std::fs::rename(now.as_path(), self.path.as_path()).map(Some).map_err(|error| error.to_string())
     }
 }
@@ -169,162 +541,466 @@ fn inode(path: &AbsPath) -> Option<Inode> {
     path.as_path().symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-fn is_new(path: &Path, after: &BTreeMap<PathBuf, Stamp>, before: &BTreeMap<PathBuf, State>) -> bool {
-    after.contains_key(path) && !before.contains_key(path)
+fn exists(path: &AbsPath) -> bool {
+    path.as_path().symlink_metadata().is_ok()
 }
 
-fn change(path: &Path, reverted: Result<(), String>) -> Option<ProtectedChange> {
-    Some(ProtectedChange { path: AbsPath::new(path)?, problem: reverted.err() })
+fn is_directory(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+}
+
+/// The directory that the link or file `.git` names.
+fn git_directory(path: &AbsPath) -> Option<AbsPath> {
+    if path.as_path().is_symlink() {
+        return Some(canonical(path));
+    }
+    let Content::File(bytes) = read(path.as_path(), stamp(path.as_path())?, &mut MAX_FILE.clone()) else {
+        return None;
+    };
+    let named = String::from_utf8_lossy(&bytes).strip_prefix("gitdir:")?.trim().to_owned();
+    Some(canonical(&path.parent()?.join(named)))
+}
+
+/// Whether a setting of git changed that neither runs programs nor is an address.
+fn is_harmless(path: &Path, state: &State, now: Option<&Stamp>) -> bool {
+    let is_config = path.file_name().is_some_and(|name| name == "config" || name == "config.worktree");
+    match (&state.content, now.map(|now| read(path, *now, &mut MAX_FILE.clone()))) {
+        (Content::File(before), Some(Content::File(after))) if is_config => {
+            is_harmless_change(before, &after)
+        }
+        _ => false,
+    }
+}
+
+/// The end of the file that was at a path.
+enum Aside {
+    Nothing,
+    Kept(PathBuf),
+    /// It was removed, because it cannot be renamed.
+    Dropped(String),
 }
 
 /// Restores what was at `path`; `None` removes it.
-fn revert(path: &Path, state: Option<&State>) -> Result<(), String> {
-    let failed = |error: std::io::Error| error.to_string();
-    let parent = path.parent().and_then(AbsPath::new).ok_or("it has no directory")?;
-    if canonical(&parent) != parent {
-        return Err("its directory is a link now".to_owned());
-    }
-    if !parent.as_path().is_dir() {
-        return Err("its directory was deleted".to_owned());
-    }
+fn restore(path: &Path, state: Option<&State>) -> Result<Aside, String> {
+    let failed = |error: rustix::io::Errno| error.to_string();
     if let Some(State { content: Content::Unknown, .. }) = state {
         return Err("it is too large or cannot be read".to_owned());
     }
-    // The writer below follows no link, since nothing is left at the path.
-    set_aside(path)?;
-    let Some(State { stamp: (_, _, mode, ..), content }) = state else { return Ok(()) };
+    let parent = Parent::open(path)?;
+    let aside = parent.set_aside()?;
+    let (directory, name) = (&parent.handle, &parent.name);
+    let Some(State { stamp: (_, _, mode, ..), content }) = state else { return Ok(aside) };
+    let mode = Mode::from_raw_mode(mode & 0o7777);
     match content {
-        Content::Directory => std::fs::create_dir(path).map_err(failed),
-        Content::Link(target) => std::os::unix::fs::symlink(target, path).map_err(failed),
+        Content::Directory => rustix::fs::mkdirat(directory, name, mode).map_err(failed)?,
+        Content::Link(target) => rustix::fs::symlinkat(target, directory, name).map_err(failed)?,
         Content::File(bytes) => {
-            let mut options = std::fs::OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-            file.write_all(bytes).map_err(failed)?;
-            file.set_permissions(std::fs::Permissions::from_mode(mode & 0o7777)).map_err(failed)
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+            let mut file = std::fs::File::from(file);
+            file.write_all(bytes).map_err(|error| error.to_string())?;
+            rustix::fs::fchmod(&file, mode).map_err(failed)?;
         }
-        Content::Unknown => Ok(()),
+        Content::Unknown => {}
+    }
+    Ok(aside)
+}
+
+/// The directory of a path, which another program may move meanwhile.
+struct Parent {
+    handle: OwnedFd,
+    path: PathBuf,
+    name: PathBuf,
+}
+
+impl Parent {
+    fn open(path: &Path) -> Result<Self, String> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err("it has no directory".to_owned());
+        };
+        let handle =
+            open_resolved(parent, OFlags::PATH | OFlags::DIRECTORY).map_err(|error| match error {
+                rustix::io::Errno::LOOP => "its directory is a link now".to_owned(),
+                rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR => {
+                    "its directory was deleted".to_owned()
+                }
+                error => error.to_string(),
+            })?;
+        let parent = Self { handle, path: parent.to_owned(), name: name.into() };
+        // A program may have taken the rights to change it.
+        let here = parent.here();
+        if let Some(mode) = here.metadata().ok().map(|meta| meta.mode()).filter(|mode| mode & 0o300 != 0o300)
+        {
+            set_mode(&here, mode | 0o300);
+        }
+        Ok(parent)
+    }
+
+    fn here(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.handle.as_raw_fd()).into()
+    }
+
+    /// Renames what is at the path: it may be the user's own, so it stays beside it.
+    fn set_aside(&self) -> Result<Aside, String> {
+        if rustix::fs::statat(&self.handle, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return Ok(Aside::Nothing);
+        }
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let numbered = (1..10).map(|number| self.name.with_added_extension(format!("reverted-{number}")));
+        // Programs may have created those names, or used all of the length.
+        let others =
+            [self.name.with_added_extension(format!("reverted-{time}")), format!("reverted-{time}").into()];
+        let mut failure = String::new();
+        for aside in numbered.chain(others) {
+            let flags = RenameFlags::NOREPLACE;
+            match rustix::fs::renameat_with(&self.handle, &self.name, &self.handle, &aside, flags) {
+                Ok(()) => return Ok(Aside::Kept(self.path.join(aside))),
+                Err(error) => failure = error.to_string(),
+            }
+        }
+        let path = self.here().join(&self.name);
+        #[expect(clippy::disallowed_methods, reason = "a change that must not stay, without a place for it")]
+        let removed = match is_directory(&path) {
+            true => std::fs::remove_dir_all(&path),
+            false => std::fs::remove_file(&path),
+        };
+        removed.map(|()| Aside::Dropped(failure)).map_err(|error| error.to_string())
     }
 }
 
-/// Renames what is at `path`: it may be the user's own, so it stays beside it.
-fn set_aside(path: &Path) -> Result<(), String> {
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let aside = (1..100).map(|number| path.with_added_extension(format!("reverted-{number}")));
-    let mut free = aside.filter(|aside| aside.symlink_metadata().is_err());
-    let aside = free.next().ok_or("too many reverted changes lie beside it")?;
-    std::fs::rename(path, aside).map_err(|error| error.to_string())
+/// Opens a file unless a link leads to it.
+fn open_resolved(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-/// Files that programs run in subdirectories and other repositories.
-///
-/// Bounded: neither in ignored directories, nor deeper than [`MAX_DEPTH`], nor beyond [`MAX_ENTRIES`].
-fn nested(root: &AbsPath) -> Vec<AbsPath> {
-    let mut found = Vec::new();
-    let is_inside =
-        |entry: &ignore::DirEntry| entry.path().parent().and_then(Path::file_name) == Some(".git".as_ref());
-    let walk = walk_builder(root).max_depth(Some(MAX_DEPTH)).filter_entry(move |it| !is_inside(it)).build();
-    for entry in walk.flatten().take(MAX_ENTRIES) {
-        let (Some(path), true) = (AbsPath::new(entry.path()), entry.depth() > 1) else { continue };
-        if path.file_name() == ".git" {
-            found.extend(["hooks", "config", "commondir"].map(|name| path.join(name)));
-            // A file names a directory elsewhere.
-            found.extend(Some(path).filter(|path| path.as_path().is_file()));
-        } else if EXECUTED.iter().any(|name| path.as_path().ends_with(name)) {
-            found.push(path);
-        }
-    }
-    found
+/// Restores the mode of a directory; returns whether it was another.
+fn restore_mode(path: &Path, mode: u32) -> bool {
+    let Ok(directory) = open_resolved(path, OFlags::PATH | OFlags::DIRECTORY) else { return false };
+    let here = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+    here.metadata().is_ok_and(|meta| meta.mode() != mode) && set_mode(&here, mode)
+}
+
+fn set_mode(path: &Path, mode: u32) -> bool {
+    rustix::fs::chmod(path, Mode::from_raw_mode(mode & 0o7777)).is_ok()
 }
 
 fn read(path: &Path, (_, size, mode, ..): Stamp, left: &mut u64) -> Content {
-    let kind = rustix::fs::FileType::from_raw_mode(mode);
-    let found = match kind {
+    let found = match rustix::fs::FileType::from_raw_mode(mode) {
         rustix::fs::FileType::Directory => Some(Content::Directory),
         rustix::fs::FileType::Symlink => std::fs::read_link(path).ok().map(Content::Link),
         rustix::fs::FileType::RegularFile if size <= MAX_FILE.min(*left) => {
             *left -= size;
-            std::fs::read(path).ok().map(Content::File)
+            read_file(path, size).map(Content::File)
         }
         _ => None,
     };
     found.unwrap_or(Content::Unknown)
 }
 
+/// Reads a file of this size, which another program may replace meanwhile.
+fn read_file(path: &Path, size: u64) -> Option<Vec<u8>> {
+    let file = std::fs::File::from(open_resolved(path, OFlags::RDONLY | OFlags::NONBLOCK).ok()?);
+    let mut bytes = Vec::new();
+    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+    let read = is_file.then(|| file.take(size + 1).read_to_end(&mut bytes).ok()).flatten()?;
+    (read as u64 == size).then_some(bytes)
+}
+
 /// The stamps of the files at and below `tops`.
-fn scan(tops: &[AbsPath]) -> BTreeMap<PathBuf, Stamp> {
-    let mut found = BTreeMap::new();
-    let mut pending: Vec<PathBuf> = tops.iter().map(|top| top.as_path().to_owned()).collect();
+///
+/// Also returns whether `left` was enough for all.
+fn scan<'a>(
+    tops: impl IntoIterator<Item = &'a AbsPath>,
+    left: &mut usize,
+) -> (BTreeMap<PathBuf, Stamp>, bool) {
+    let (mut found, mut is_whole) = (BTreeMap::new(), true);
+    let mut pending: Vec<PathBuf> = tops.into_iter().map(|top| top.as_path().to_owned()).collect();
     while let Some(path) = pending.pop() {
-        let Ok(meta) = path.symlink_metadata() else { continue };
-        if meta.is_dir() && found.len() < MAX_FILES {
+        let Some(stamp) = stamp(&path) else { continue };
+        if *left == 0 {
+            is_whole = false;
+            break;
+        }
+        *left -= 1;
+        if rustix::fs::FileType::from_raw_mode(stamp.2) == rustix::fs::FileType::Directory {
             pending.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|it| it.path()));
         }
-        let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        let (modified, status) =
-            (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
-        found.insert(path, (meta.ino(), meta.size(), meta.mode(), modified, status));
+        found.insert(path, stamp);
     }
-    found
+    (found, is_whole)
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = path.symlink_metadata().ok()?;
+    let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let (modified, status) = (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
+    Some((meta.ino(), meta.size(), meta.mode(), modified, status))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Programs of which each is alone.
+    struct Alone(Running, ProtectedFiles);
+
+    impl Alone {
+        fn start(paths: &[AbsPath], has_mounts: bool, root: Option<&AbsPath>) -> Self {
+            let mut running = Running::new();
+            let protected = running.start(paths.to_vec(), has_mounts, root.cloned());
+            Self(running, protected)
+        }
+
+        fn revert(mut self) -> Vec<ProtectedChange> {
+            self.0.revert(&self.1.tops, self.1.root.as_ref())
+        }
+    }
+
+    fn top() -> (tempfile::TempDir, AbsPath) {
+        let temp = tempfile::tempdir().unwrap();
+        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        (temp, top)
+    }
+
+    /// The changed files with the problems.
+    fn shown(changes: &[ProtectedChange], top: &AbsPath) -> Vec<String> {
+        let problem = |it: &ProtectedChange| it.outcome.as_ref().err().cloned().unwrap_or_default();
+        let name = |it: &ProtectedChange| it.path.strip_prefix(top).unwrap().display().to_string();
+        changes.iter().map(|it| format!("{} {}", name(it), problem(it)).trim().to_owned()).collect()
+    }
+
     fn at(top: &AbsPath, names: &[&str]) -> Vec<AbsPath> {
         names.iter().map(|name| top.join(name)).collect()
     }
 
+    fn create(top: &AbsPath, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = top.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+    }
+
+    fn text(top: &AbsPath, name: &str) -> String {
+        std::fs::read_to_string(top.join(name)).unwrap()
+    }
+
     #[test]
     fn changes_of_protected_files_are_reverted() {
-        let temp = tempfile::tempdir().unwrap();
-        let top = canonical(&AbsPath::new(temp.path()).unwrap());
-        for directory in [".git/hooks", ".vscode", "elsewhere"] {
-            std::fs::create_dir_all(top.join(directory)).unwrap();
-        }
-        for (name, text) in [(".git/config", "a"), (".git/hooks/old", "a"), (".vscode/gone", "a")] {
-            std::fs::write(top.join(name), text).unwrap();
-        }
+        let (_temp, top) = top();
+        create(
+            &top,
+            &[(".git/config", "a"), (".git/hooks/old", "a"), (".vscode/gone", "a"), ("elsewhere/x", "")],
+        );
         let names = [".git/hooks", ".git/config", ".vscode/gone", ".vscode/tasks.json", ".husky"];
-        let protected = ProtectedFiles::read(&at(&top, &names), false, Vec::new());
-        assert_eq!(ProtectedFiles::read(&at(&top, &names), false, Vec::new()).revert(), []);
+        assert_eq!(Alone::start(&at(&top, &names), false, None).revert(), []);
 
-        std::fs::write(top.join(".git/config"), "changed").unwrap();
-        std::fs::write(top.join(".git/hooks/new"), "").unwrap();
+        let protected = Alone::start(&at(&top, &names), false, None);
+        create(&top, &[(".git/config", "changed"), (".git/hooks/new", ""), (".vscode/tasks.json/x", "")]);
         std::fs::remove_file(top.join(".git/hooks/old")).unwrap();
         std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".husky")).unwrap();
-        std::fs::create_dir(top.join(".vscode/tasks.json")).unwrap();
-        std::fs::write(top.join(".vscode/tasks.json/x"), "").unwrap();
         std::fs::remove_file(top.join(".vscode/gone")).unwrap();
         std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".vscode/gone")).unwrap();
-        let reverted = protected.revert();
-        let names: Vec<String> = reverted
-            .iter()
-            .map(|it| format!("{} {:?}", it.path.strip_prefix(&top).unwrap().display(), it.problem))
-            .collect();
+        let changes = protected.revert();
         let expected = [
-            ".git/hooks/new None",
-            ".husky None",
-            ".vscode/tasks.json None",
-            ".git/config None",
-            ".git/hooks/old None",
-            ".vscode/gone None",
+            ".git/hooks/new",
+            ".husky",
+            ".vscode/tasks.json",
+            ".git/config",
+            ".git/hooks/old",
+            ".vscode/gone",
         ];
-        assert_eq!(names, expected);
-        assert_eq!(std::fs::read(top.join(".git/config")).unwrap(), b"a");
+        assert_eq!(shown(&changes, &top), expected);
+        let how = "protected; the change is kept beside it as `config.reverted-1`";
+        assert_eq!(changes[3].outcome.as_deref(), Ok(how));
+        assert_eq!(text(&top, ".git/config"), "a");
         // The change may be the user's own.
-        assert_eq!(std::fs::read(top.join(".git/config.reverted-1")).unwrap(), b"changed");
+        assert_eq!(text(&top, ".git/config.reverted-1"), "changed");
         assert!(top.join(".vscode/tasks.json.reverted-1/x").as_path().exists());
         assert!(top.join(".git/hooks/old").as_path().exists() && !top.join(".husky").as_path().exists());
-        assert_eq!(std::fs::read_dir(top.join("elsewhere")).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(top.join("elsewhere")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_change_is_reverted_whatever_lies_beside_it() {
+        let (_temp, top) = top();
+        create(&top, &[(".git/config", "a"), (".git/hooks/x", "a")]);
+        let protected = Alone::start(&at(&top, &[".git/hooks", ".git/config"]), false, None);
+        for number in 0..200 {
+            create(&top, &[(&format!(".git/config.reverted-{number}"), "")]);
+        }
+        let long = format!(".git/hooks/{}", "x".repeat(255));
+        create(&top, &[(".git/config", "changed"), (&long, "")]);
+        for (name, mode) in [(".git/hooks", 0), (".git", 0o500)] {
+            assert!(set_mode(top.join(name).as_path(), mode));
+        }
+        let changes = protected.revert();
+        let hooks = [".git/hooks".to_owned(), long, ".git/config".to_owned()];
+        assert_eq!(shown(&changes, &top), hooks);
+        assert_eq!([text(&top, ".git/config"), text(&top, ".git/hooks/x")], ["a", "a"]);
+        let others = std::fs::read_dir(top.join(".git")).unwrap().map(|it| it.unwrap().path());
+        let kept = others.filter(|path| std::fs::read(path).is_ok_and(|it| it == b"changed"));
+        assert_eq!(kept.count(), 1);
+    }
+
+    #[test]
+    fn running_programs_share_one_baseline() {
+        let (_temp, top) = top();
+        let files = [(".git/config", "a"), (".vscode/tasks.json", "a"), ("sub/.envrc", "a")];
+        create(&top, &files);
+        let paths = at(&top, &[".git/config", ".vscode/tasks.json"]);
+        let mut running = Running::new();
+        let first = running.start(paths.clone(), false, Some(top.clone()));
+        create(&top, &files.map(|(name, _)| (name, "changed")));
+        create(&top, &[("sub/r/.git/config", "[core]\nfsmonitor = x")]);
+        std::fs::rename(top.join(".vscode"), top.join("moved")).unwrap();
+        std::os::unix::fs::symlink(top.join("moved"), top.join(".vscode")).unwrap();
+        let tasks = [top.join(".vscode"), top.join("moved/tasks.json")];
+        let second = running.start([&paths[..1], &tasks].concat(), false, Some(top.clone()));
+        let git = running.start(paths[..1].to_vec(), false, None);
+        let end = |running: &mut Running, it: &ProtectedFiles| {
+            let changes = running.revert(&it.tops, it.root.as_ref());
+            running.release(&it.tops, it.root.as_ref());
+            shown(&changes, &top)
+        };
+        assert_eq!(end(&mut running, &git), [".git/config"]);
+        let others = [".vscode", ".vscode/tasks.json", "sub/.envrc", "sub/r/.git/config"];
+        assert_eq!(end(&mut running, &second), others);
+        assert_eq!(end(&mut running, &first), Vec::<String>::new());
+        assert_eq!(files.map(|(name, _)| text(&top, name)), ["a", "a", "a"]);
+        assert!(running.tops.is_empty() && running.roots.is_empty());
+        let third = running.start(paths, false, Some(top.clone()));
+        assert_eq!(end(&mut running, &third), Vec::<String>::new());
+        [first, second, git, third].into_iter().for_each(std::mem::forget);
+    }
+
+    #[test]
+    fn a_mount_distinguishes_changes_of_the_user() {
+        let (_temp, top) = top();
+        create(
+            &top,
+            &[
+                (".git/config", "[user]\nname = a"),
+                (".envrc", "a"),
+                (".mcp.json", "a"),
+                (".git/hooks/x", "a"),
+            ],
+        );
+        let paths = at(&top, &[".git/config", ".envrc", ".mcp.json", ".git/hooks"]);
+        let replace = |name: &str, text: &str| {
+            create(&top, &[("new", text)]);
+            std::fs::rename(top.join("new"), top.join(name)).unwrap();
+        };
+        let protected = Alone::start(&paths, true, None);
+        create(&top, &[(".envrc", "mine"), (".git/hooks/y", "mine")]);
+        replace(".mcp.json", "other");
+        replace(".git/config", "[user]\nname = b");
+        assert_eq!(shown(&protected.revert(), &top), [".mcp.json"]);
+        let protected = Alone::start(&paths, true, None);
+        std::fs::hard_link(top.join(".envrc"), top.join("link")).unwrap();
+        create(&top, &[("link", "other")]);
+        replace(".git/config", "[core]\nfsmonitor = x");
+        assert_eq!(shown(&protected.revert(), &top), [".envrc", ".git/config"]);
+        assert_eq!(text(&top, ".git/config"), "[user]\nname = b");
+    }
+
+    #[test]
+    fn an_accepted_change_stays() {
+        let (_temp, top) = top();
+        create(&top, &[(".envrc", "a"), (".mcp.json", "a")]);
+        let mut running =
+            Alone::start(&at(&top, &[".envrc", ".mcp.json", ".vscode/tasks.json", ".husky"]), false, None);
+        create(
+            &top,
+            &[
+                (".envrc", "mine"),
+                (".mcp.json", "other"),
+                (".vscode/tasks.json", "mine"),
+                (".husky/x", "mine"),
+            ],
+        );
+        for name in [".envrc", ".mcp.json", ".vscode/tasks.json", ".husky/x"] {
+            running.0.accept(&top.join(name), Some(b"mine"));
+        }
+        assert_eq!(shown(&running.revert(), &top), [".mcp.json"]);
+        let mut running = Alone::start(&at(&top, &[".envrc"]), false, None);
+        std::fs::remove_file(top.join(".envrc")).unwrap();
+        running.0.accept(&top.join(".envrc"), None);
+        assert_eq!(running.revert(), []);
+    }
+
+    #[test]
+    fn a_file_with_the_same_content_is_unchanged() {
+        let (_temp, top) = top();
+        create(&top, &[(".envrc", "a"), ("sub/.git/config", "[core]\n"), ("sub/.git/hooks/x", "a")]);
+        let protected = Alone::start(&at(&top, &[".envrc"]), false, Some(&top));
+        std::fs::remove_file(top.join(".envrc")).unwrap();
+        create(&top, &[(".envrc", "a")]);
+        // Another repository in the same place.
+        std::fs::rename(top.join("sub"), top.join("old")).unwrap();
+        create(
+            &top,
+            &[
+                ("sub/.git/config", "[user]\nname = a\n"),
+                ("sub/.git/hooks/y", ""),
+                ("sub/.git/hooks/x.sample", ""),
+            ],
+        );
+        assert_eq!(shown(&protected.revert(), &top), ["sub/.git/hooks/y"]);
+        assert_eq!(text(&top, "sub/.git/config"), "[user]\nname = a\n");
+        assert!(!top.join("sub/.git/hooks/x").as_path().exists());
+    }
+
+    #[test]
+    fn a_new_repository_names_no_program() {
+        let (_temp, top) = top();
+        let config = "[user]\nname = a\n[core]\nfsmonitor = x\n";
+        let protected = Alone::start(&at(&top, &[".git"]), true, Some(&top));
+        create(
+            &top,
+            &[
+                (".git/config", config),
+                (".git/hooks/pre-commit", ""),
+                (".git/hooks/a.sample", ""),
+                (".git/commondir", "/x"),
+            ],
+        );
+        create(
+            &top,
+            &[
+                ("sub/.git/config", config),
+                ("linked/.git", "gitdir: ../sub/x"),
+                ("module/.git", "gitdir: ../.git/modules/m"),
+            ],
+        );
+        create(&top, &[(".git/modules/m/config", config)]);
+        let changes = protected.revert();
+        let names = [
+            ".git/config",
+            ".git/commondir",
+            ".git/hooks/pre-commit",
+            "linked/.git",
+            ".git/modules/m/config",
+            "sub/.git/config",
+        ];
+        assert_eq!(shown(&changes, &top), names);
+        let how = "it may run programs: core.fsmonitor; the change is kept beside it as `config.reverted-1`";
+        assert_eq!(changes[0].outcome.as_deref(), Ok(how));
+        assert_eq!(text(&top, ".git/config"), "[user]\n\tname = \"a\"\n");
+        for git in ["file", "link"] {
+            let protected = Alone::start(&at(&top, &["p/.git"]), true, Some(&top.join("p")));
+            create(&top, &[("p/x", "")]);
+            match git {
+                "file" => create(&top, &[("p/.git", "gitdir: ../sub/.git")]),
+                _ => std::os::unix::fs::symlink(top.join("sub/.git"), top.join("p/.git")).unwrap(),
+            }
+            assert_eq!(shown(&protected.revert(), &top), ["p/.git"], "{git}");
+        }
     }
 
     #[test]
     fn nested_repositories_and_settings_are_found_within_limits() {
-        let temp = tempfile::tempdir().unwrap();
-        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        let (_temp, top) = top();
         for name in [
             "ignored/r/.git/config",
             "r/.git/config",
@@ -333,75 +1009,83 @@ mod tests {
             "s/.git",
             ".envrc",
             "a/b/c/d/.envrc",
+            ".git/HEAD",
         ] {
-            let path = top.join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "").unwrap();
+            create(&top, &[(name, "")]);
         }
-        std::fs::create_dir(top.join(".git")).unwrap();
-        std::fs::write(top.join(".gitignore"), "ignored").unwrap();
+        create(&top, &[(".gitignore", "ignored")]);
+        let search = NestedFiles::find(&top);
         let relative = |path: &AbsPath| path.strip_prefix(&top).unwrap().display().to_string();
-        let found: BTreeSet<String> = nested(&top).iter().map(relative).collect();
-        let of =
-            |directory: &str| ["commondir", "config", "hooks"].map(|name| format!("{directory}/.git/{name}"));
-        let others = ["a/.envrc", "a/b/.vscode/tasks.json", "s/.git"].map(str::to_owned);
-        assert_eq!(found, [of("r"), of("s"), others].into_iter().flatten().collect());
+        let found: BTreeSet<String> = search.paths().iter().map(relative).collect();
+        let expected = ["a/.envrc", "a/b/.vscode/tasks.json", "r/.git", "s/.git"].map(str::to_owned);
+        assert_eq!(found, expected.into_iter().collect());
+        create(&top, &[("a/new", "")]);
+        assert!(search.is_complete() && !search.is_current());
 
         // A removed repository is not reported.
-        let protected = ProtectedFiles::read(&[], true, nested(&top));
+        let protected = Alone::start(&[], true, Some(&top));
         std::fs::remove_dir_all(top.join("r")).unwrap();
-        std::fs::write(top.join("a/.envrc"), "changed").unwrap();
-        assert_eq!(protected.revert(), [ProtectedChange { path: top.join("a/.envrc"), problem: None }]);
+        create(&top, &[("a/.envrc", "changed")]);
+        assert_eq!(shown(&protected.revert(), &top), ["a/.envrc"]);
+    }
+
+    #[test]
+    fn the_limits_leave_the_files_of_the_project_itself() {
+        let (_temp, top) = top();
+        create(&top, &[(".envrc", "a"), ("sub/.husky/0", "a")]);
+        for number in 1..=MAX_FILES {
+            create(&top, &[(&format!("sub/.husky/{number}"), "")]);
+        }
+        let protected = Alone::start(&at(&top, &[".envrc"]), false, Some(&top));
+        assert_eq!(protected.1.unprotected, [format!("all of {}", top.join("sub/.husky"))]);
+        create(&top, &[(".envrc", "changed"), ("sub/.husky/new", "")]);
+        assert_eq!(shown(&protected.revert(), &top), [".envrc"]);
+        for number in 0..5_000 {
+            create(&top, &[(&format!("many/{number}"), "")]);
+        }
+        let unprotected = Alone::start(&at(&top, &[".envrc"]), false, Some(&top)).1.unprotected.clone();
+        assert_eq!(unprotected.last().map(String::as_str), Some("all subdirectories"));
     }
 
     #[test]
     fn a_moved_directory_is_moved_back() {
-        let temp = tempfile::tempdir().unwrap();
-        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        let (_temp, top) = top();
         std::fs::create_dir_all(top.join(".git/hooks")).unwrap();
-        std::fs::write(top.join(".git/config"), "a").unwrap();
-        std::fs::write(top.join(".git/HEAD"), "main").unwrap();
+        create(&top, &[(".git/config", "a"), (".git/HEAD", "main")]);
         let tops = at(&top, &[".git/hooks", ".git/config"]);
-        let text = |name: &str| std::fs::read_to_string(top.join(name)).unwrap();
-        let named = |change: &ProtectedChange| {
-            (change.path.strip_prefix(&top).unwrap().display().to_string(), change.problem.clone())
-        };
-        let reverted =
-            |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), None)).collect::<Vec<_>>();
 
-        let protected = ProtectedFiles::read(&tops, false, Vec::new());
+        let protected = Alone::start(&tops, false, None);
         std::fs::rename(top.join(".git"), top.join("x")).unwrap();
-        std::fs::write(top.join("x/config"), "changed").unwrap();
-        let changes: Vec<_> = protected.revert().iter().map(named).collect();
-        assert_eq!(changes, reverted(&[".git", ".git/config"]));
-        assert_eq!([text(".git/config"), text(".git/HEAD")], ["a", "main"]);
+        create(&top, &[("x/config", "changed")]);
+        assert_eq!(shown(&protected.revert(), &top), [".git", ".git/config"]);
+        assert_eq!([text(&top, ".git/config"), text(&top, ".git/HEAD")], ["a", "main"]);
 
-        let protected = ProtectedFiles::read(&tops, false, Vec::new());
+        let protected = Alone::start(&tops, false, None);
         std::fs::rename(top.join(".git"), top.join("x")).unwrap();
         std::fs::create_dir_all(top.join(".git/hooks")).unwrap();
-        let changes: Vec<_> = protected.revert().iter().map(named).collect();
-        assert_eq!((changes, text(".git/HEAD")), (reverted(&[".git"]), "main".to_owned()));
+        assert_eq!(shown(&protected.revert(), &top), [".git"]);
+        assert_eq!(text(&top, ".git/HEAD"), "main");
         assert!(top.join(".git.reverted-1/hooks").as_path().is_dir());
 
-        let protected = ProtectedFiles::read(&tops, false, Vec::new());
+        let protected = Alone::start(&tops, false, None);
         std::fs::remove_dir_all(top.join(".git")).unwrap();
-        let changes: Vec<_> = protected.revert().iter().map(named).collect();
-        let gone = Some("its directory was deleted".to_owned());
-        assert_eq!(changes, [(".git/config".to_owned(), gone.clone()), (".git/hooks".to_owned(), gone)]);
+        let gone = "its directory was deleted";
+        assert_eq!(
+            shown(&protected.revert(), &top),
+            [format!(".git/config {gone}"), format!(".git/hooks {gone}")]
+        );
         assert!(!top.join(".git").as_path().exists());
     }
 
     #[test]
     fn a_protected_file_behind_a_new_link_is_only_reported() {
-        let temp = tempfile::tempdir().unwrap();
-        let top = canonical(&AbsPath::new(temp.path()).unwrap());
+        let (_temp, top) = top();
         std::fs::create_dir_all(top.join("elsewhere")).unwrap();
-        let protected = ProtectedFiles::read(&at(&top, &[".vscode/tasks.json"]), true, Vec::new());
-        std::fs::write(top.join("elsewhere/tasks.json"), "").unwrap();
+        let protected = Alone::start(&at(&top, &[".vscode/tasks.json"]), true, None);
+        create(&top, &[("elsewhere/tasks.json", "")]);
         std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".vscode")).unwrap();
-        let problem = Some("its directory is a link now".to_owned());
-        let path = top.join(".vscode/tasks.json");
-        assert_eq!(protected.revert(), [ProtectedChange { path, problem }]);
+        let problem = ".vscode/tasks.json its directory is a link now";
+        assert_eq!(shown(&protected.revert(), &top), [problem]);
         assert!(top.join("elsewhere/tasks.json").as_path().exists());
     }
 }

@@ -24,7 +24,7 @@ use crate::journal::recovery;
 use crate::journal::{Entry, Journal, Pack, StoredDirectory, StoredStep};
 use crate::plan::Step;
 use crate::state::WorkspaceState;
-use crate::{ChangeKind, Commit, CommitError, CommittedFile, FileChange, Plan, Version};
+use crate::{ChangeKind, Commit, CommitError, CommittedFile, FileChange, Plan, ProtectedFiles, Version};
 
 /// Time for which a commit waits for another one to end.
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
@@ -140,6 +140,9 @@ impl Transaction {
             return Err(self.fail(error));
         }
         let files = self.read_back();
+        for step in &self.plan.steps {
+            ProtectedFiles::accept(&step.path, step.after.as_ref().map(|it| it.content.bytes()).as_deref());
+        }
         failpoints::point("before-done", None);
         if let Err(error) = self.journal.finish(&self.entry.id) {
             return Err(self.fail(error.into()));

@@ -1,0 +1,79 @@
+//! The search for protected files in subdirectories of a project.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use paths::AbsPath;
+use policy::EXECUTED;
+
+use super::scan::{file_clock, walk_builder};
+
+/// Limits of the search.
+const MAX_DEPTH: usize = 4;
+const MAX_ENTRIES: usize = 5_000;
+
+/// Files that programs run in subdirectories and other repositories.
+///
+/// Bounded: neither in ignored directories, nor deeper than [`MAX_DEPTH`], nor beyond [`MAX_ENTRIES`].
+#[derive(Debug)]
+pub(super) struct NestedFiles {
+    /// The searched directories, with the times of their last changes.
+    directories: Vec<(PathBuf, Time)>,
+    paths: Vec<AbsPath>,
+    is_complete: bool,
+    /// Start of the search, by the clock that stamps files.
+    began: Time,
+}
+
+/// Seconds and nanoseconds.
+type Time = (i64, i64);
+
+impl NestedFiles {
+    /// Searches below `root`. Blocks.
+    pub(super) fn find(root: &AbsPath) -> Self {
+        let since = file_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let began = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()));
+        let (mut directories, mut paths, mut left) = (Vec::new(), Vec::new(), MAX_ENTRIES);
+        let is_inside = |entry: &ignore::DirEntry| {
+            entry.path().parent().and_then(Path::file_name) == Some(".git".as_ref())
+        };
+        let walk =
+            walk_builder(root).max_depth(Some(MAX_DEPTH)).filter_entry(move |it| !is_inside(it)).build();
+        let mut entries = walk.flatten();
+        for entry in entries.by_ref() {
+            let is_directory = entry.file_type().is_some_and(|it| it.is_dir());
+            if is_directory && entry.depth() < MAX_DEPTH && entry.file_name() != ".git" {
+                directories.extend(changed(entry.path()).map(|time| (entry.path().to_owned(), time)));
+            }
+            let is_found = |path: &AbsPath| {
+                path.file_name() == ".git" || EXECUTED.iter().any(|name| path.as_path().ends_with(name))
+            };
+            paths.extend(AbsPath::new(entry.path()).filter(|it| entry.depth() > 1 && is_found(it)));
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+        Self { directories, paths, is_complete: entries.next().is_none(), began }
+    }
+
+    /// Whether another search would find the same. Ignore files may have changed.
+    pub(super) fn is_current(&self) -> bool {
+        // A change at the time of the search may have been missed.
+        self.directories.iter().all(|(path, time)| *time < self.began && changed(path) == Some(*time))
+    }
+
+    pub(super) fn paths(&self) -> &[AbsPath] {
+        &self.paths
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+/// The time of the last change, which no program can set.
+fn changed(path: &Path) -> Option<Time> {
+    path.symlink_metadata().ok().map(|meta| (meta.ctime(), meta.ctime_nsec()))
+}
