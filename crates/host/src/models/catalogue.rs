@@ -97,8 +97,8 @@ pub enum CatalogueError {
     File { file: String, reason: String },
     #[error(
         "unknown provider or model `{name}`; did you mean one of {known}?\n`pilcrow models list` shows all; \
-         to add one, write [providers.{provider}] with base_url into {file}",
-        provider = name.split('/').next().unwrap_or_default()
+         to add a provider, write its address into {file}:\n[providers.{provider}]\nbase_url = \"https://HOST/v1\"",
+        provider = toml_key(name.split('/').next().unwrap_or_default())
     )]
     NoProvider { name: String, known: String, file: String },
     #[error(
@@ -108,10 +108,18 @@ pub enum CatalogueError {
     NoLevel(String),
     #[error("`{0}` has no default model; name one as `{0}/MODEL`")]
     NoDefault(String),
-    #[error("the base URL of `{provider}` needs `{{{name}}}`; set it in [providers.{provider}.values]")]
+    #[error("the base URL of `{provider}` needs `{{{name}}}`; set it in [providers.{key}.values]", key = toml_key(provider))]
     NoValue { provider: String, name: String },
-    #[error("[providers.{provider}] needs the variable {variable}; set it")]
+    #[error("[providers.{key}] needs the variable {variable}; set it", key = toml_key(provider))]
     NoVariable { provider: String, variable: String },
+}
+
+/// A key as TOML writes it, in quotes where it needs them.
+fn toml_key(key: &str) -> String {
+    let is_bare =
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    // A JSON string is a TOML string too.
+    if is_bare { key.to_owned() } else { serde_json::Value::from(key).to_string() }
 }
 
 /// The parts of a model name.
@@ -990,8 +998,17 @@ mod tests {
         let error = parse("loca/x").unwrap_err().to_string();
         expect_test::expect![[r#"
             unknown provider or model `loca/x`; did you mean one of `local`, `meta`, `groq`?
-            `pilcrow models list` shows all; to add one, write [providers.loca] with base_url into f"#]]
+            `pilcrow models list` shows all; to add a provider, write its address into f:
+            [providers.loca]
+            base_url = "https://HOST/v1""#]]
         .assert_eq(&error);
+        for name in ["gpt-9.5", "a b/x", "\"q\"\\", "/x", "é", "plain"] {
+            let error = parse(name).unwrap_err().to_string();
+            let (_, advice) = error.split_once(" into f:\n").unwrap();
+            let table: toml::Table = advice.parse().unwrap();
+            let written = table["providers"].as_table().unwrap().keys().next().unwrap();
+            assert_eq!(written, name.split('/').next().unwrap());
+        }
     }
 
     #[test]
