@@ -23,15 +23,72 @@ fn a_long_file_is_shown_as_an_outline() {
     check_output(
         &rows[..4].join("\n"),
         &expect![[r#"
-        long.rs: outline of 4600 lines; read a part with `symbol` (`Type.method`), or `offset` and `limit`
-        1 fn f0()
-        24 fn f1()
-        47 fn f2()"#]],
+            long.rs: outline of 4600 lines; read a part with `symbol` (`Type.method`), or `offset` and `limit`
+            1 fn f0()
+            24 fn f1()
+            47 fn f2()"#]],
     );
     assert!(!said.contains("call(") && said.len() < 8 * 4600 / 5, "{said}");
     // A part of the file is shown without an outline.
     let part = batch.call("read", &json!({"path": "long.rs", "offset": 1, "limit": 30})).ok();
     assert!(line_with(&part, "call(0, 19)").ends_with("\t    call(0, 19);"), "{part}");
+}
+
+#[test]
+fn an_outline_that_does_not_fit_ends_at_a_line() {
+    let text: String = (0..2_500).map(|at| format!("pub fn function_number_{at}() {{}}\n")).collect();
+    let sandbox = Sandbox::with(&[("long.rs", &format!("//! Many functions.\n\n{text}"))]);
+    let said = Batch::start(&sandbox).call("read", &json!({"path": "long.rs"})).ok();
+    let (beginning, end) = said.split_once(", 5 function_number_2").expect("the names");
+    check_output(
+        &format!("{beginning}…\n{}", end.lines().last().unwrap_or_default()),
+        &expect![[r#"
+            long.rs: outline of 2502 lines; read a part with `symbol` (`Type.method`), or `offset` and `limit`
+            Many functions.
+            3 function_number_0, 4 function_number_1…
+            (the next declaration is at line 171: read on with `offset` 171, or `grep` for a name)"#]],
+    );
+    assert!(said.len() < 8 * 2_500 / 5 + 400, "{} bytes", said.len());
+}
+
+#[test]
+fn a_long_text_shows_its_headings() {
+    let section = |at: usize| format!("## Part {at}\n\n{}\n", "Some words.\n".repeat(40));
+    let text: String = (0..60).map(section).collect();
+    let sandbox = Sandbox::with(&[("long.md", &format!("# Guide\n\n{text}"))]);
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("read", &json!({"path": "long.md"})).ok();
+    check_output(
+        &said.lines().take(4).collect::<Vec<_>>().join("\n"),
+        &expect![[r#"
+            long.md: outline of 2582 lines; read a part with `symbol` (`Type.method`), or `offset` and `limit`
+            1 # Guide
+              3 ## Part 0
+              46 ## Part 1"#]],
+    );
+    // Of more headings than fit, the first ones say more than the title.
+    let many: String = (0..900).map(|at| format!("## Part {at}\n\nText.\n\n")).collect();
+    sandbox.write("many.md", format!("# Guide\n\n{many}"));
+    let said = batch.call("read", &json!({"path": "many.md"})).ok();
+    assert!(said.contains("\n  7 ## Part 1\n") && said.len() < 8 * 3_600 / 5 + 400, "{said}");
+}
+
+#[test]
+fn a_long_text_without_an_outline_shows_its_beginning() {
+    let rows: String = (1..=3_000).map(|at| format!("{at},name {at}\n")).collect();
+    let wide = format!("{{\"key\": [\n{}1]}}\n", format!("\"{}\",\n", "x".repeat(900)).repeat(80));
+    let sandbox = Sandbox::with(&[("rows.csv", &rows), ("wide.json", &wide)]);
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("read", &json!({"path": "rows.csv"})).ok();
+    let rows: Vec<&str> = said.lines().collect();
+    assert!(rows[1].ends_with("\t1,name 1") && rows.len() == 102, "{said}");
+    let said = batch.call("read", &json!({"path": "wide.json"})).ok();
+    check_output(
+        &format!("{}\n{}", rows[101], said.lines().last().unwrap_or_default()),
+        &expect![[r#"
+        (lines 1 to 100 of 3000; read a part with `offset` and `limit`)
+        (lines 1 to 5 of 82; read a part with `offset` and `limit`)"#]],
+    );
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use errors::comparison::Comparison;
 pub use errors::{ErrorKind, SyntaxError};
 pub use language::Language;
 pub use query::block::{Construct, Unclear};
-pub use query::outline::Declaration;
+pub use query::outline::{Declaration, DeclarationKind};
 pub use query::pattern::{Query, QueryMatch};
 pub use query::role::Role;
 pub use tree::{Stop, Stopped, Tree};

@@ -3,6 +3,7 @@
 use tree_sitter::Node;
 
 use crate::Language;
+use crate::query::outline::DeclarationKind;
 
 /// The relation of a node to the construct after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +150,85 @@ pub(crate) fn is_comment(kind: &str) -> bool {
         "outer_doc_comment_marker",
     ]
     .contains(&kind)
+}
+
+/// Declarations that an outline shows although the grammar gives them no field `body`.
+///
+/// Of `declaration` and `field_declaration`, it shows prototypes.
+const WITHOUT_BODY: &[&str] = &[
+    "abstract_method_signature",
+    "alias_declaration",
+    "associated_type",
+    "concept_definition",
+    "const_item",
+    "const_spec",
+    "declaration",
+    "field_declaration",
+    "function_signature",
+    "function_signature_item",
+    "macro_definition",
+    "method_declaration",
+    "method_elem",
+    "method_signature",
+    "preproc_function_def",
+    "static_item",
+    "struct_item",
+    "type_alias",
+    "type_alias_declaration",
+    "type_alias_statement",
+    "type_definition",
+    "type_item",
+    "type_spec",
+    "var_spec",
+];
+
+pub(crate) fn declares_without_body(kind: &str) -> bool {
+    WITHOUT_BODY.contains(&kind)
+}
+
+pub(crate) fn declaration_kind(kind: &str, has_parameters: bool) -> DeclarationKind {
+    match kind {
+        "namespace_definition" | "internal_module" | "module" => DeclarationKind::Namespace,
+        "impl_item" => DeclarationKind::Members,
+        "const_item" | "const_spec" | "enum_variant" | "static_item" | "var_spec" => DeclarationKind::Value,
+        "type_definition" | "record_declaration" => DeclarationKind::Type,
+        // A function of a shell has no parameters.
+        "function_definition" | "macro_definition" | "preproc_function_def" => DeclarationKind::Function,
+        _ if has_parameters => DeclarationKind::Function,
+        _ => DeclarationKind::Type,
+    }
+}
+
+/// Whether nodes of this kind are a keyword and the declarations that follow it.
+pub(crate) fn is_declaration_list(kind: &str) -> bool {
+    matches!(
+        kind,
+        "type_declaration"
+            | "const_declaration"
+            | "var_declaration"
+            | "lexical_declaration"
+            | "variable_declaration"
+    )
+}
+
+/// Whether nodes of this kind only add to a declaration.
+///
+/// Its documentation is above them.
+pub(crate) fn wraps_declaration(kind: &str) -> bool {
+    is_declaration_list(kind)
+        || matches!(
+            kind,
+            "export_statement" | "ambient_declaration" | "decorated_definition" | "template_declaration"
+        )
+}
+
+pub(crate) fn is_annotation(kind: &str) -> bool {
+    matches!(kind, "annotation" | "decorator" | "marker_annotation")
+}
+
+/// Whether a node of this kind follows the documentation of the whole text.
+pub(crate) fn is_file_header(kind: &str) -> bool {
+    ["package", "import", "preproc"].iter().any(|word| kind.starts_with(word))
 }
 
 /// The treatment of a body in an outline.

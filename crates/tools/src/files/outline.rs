@@ -1,9 +1,8 @@
 //! Outline of a long file: its declarations, in as much detail as a result has room for.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use syntax::Declaration;
+use syntax::{Declaration, DeclarationKind, Tree};
 use text::{LineIndex, shorten};
 use workspace::Document;
 
@@ -37,25 +36,43 @@ const LEVELS: [(Detail, Detail); 7] = [
     (Detail::Name, Detail::Hidden),
 ];
 
-/// Renders the most detailed outline of a file that its size permits.
+/// Renders the most detailed outline of a file that its size permits, else the beginning of the coarsest.
 ///
-/// It costs at most half a token for each line of the file.
-/// `None` without a grammar or declarations, or if the coarsest outline is too long.
+/// It costs at most half a token for each line of the file. `None` without a grammar or declarations.
 pub(crate) async fn outline_of(context: &ToolContext, document: &Document) -> Option<String> {
-    let declarations = declarations(context, document).await?;
+    let tree = tree(context, document).await?;
+    let text = Arc::clone(&document.text);
+    let parsed = tokio::task::spawn_blocking(move || (tree.outline(&text), tree.doc(&text))).await;
+    let (declarations, doc) = parsed.ok()?;
     let lines = display::line_count(&document.text);
     // A token of such a text has more than three bytes.
     let bytes = (lines * 8 / 5).clamp(BYTES.0, BYTES.1);
-    LEVELS.iter().find_map(|level| {
-        let text = render(&document.text, &declarations, *level);
-        (!text.is_empty() && text.len() <= bytes).then_some(text)
-    })
+    let mut beginning = None;
+    for level in LEVELS {
+        let (text, next) = render(&document.text, &declarations, level, bytes);
+        beginning = match next {
+            // A row or two would say less than the beginning of a finer outline.
+            _ if text.is_empty() || text.len() < bytes / 16 && beginning.is_some() => continue,
+            None => Some(text),
+            Some(line) => Some(format!(
+                "{text}\n(the next declaration is at line {line}: read on with `offset` {line}, or `grep` for a name)"
+            )),
+        };
+        if next.is_none() {
+            break;
+        }
+    }
+    let doc = doc.map(|doc| shorten(&doc, DOC).into_owned() + "\n").unwrap_or_default();
+    Some(doc + beginning?.trim_start_matches('\n'))
+}
+
+async fn tree(context: &ToolContext, document: &Document) -> Option<Tree> {
+    context.trees.tree(&context.display_path(&document.path), &document.text).await
 }
 
 /// Lists the declarations of a file; `None` without a grammar.
 pub(crate) async fn declarations(context: &ToolContext, document: &Document) -> Option<Vec<Declaration>> {
-    let (path, text) = (context.display_path(&document.path), Arc::clone(&document.text));
-    let tree = context.trees.tree(&path, &text).await?;
+    let (tree, text) = (tree(context, document).await?, Arc::clone(&document.text));
     tokio::task::spawn_blocking(move || tree.outline(&text)).await.ok()
 }
 
@@ -71,24 +88,37 @@ pub(crate) fn enclosing(declarations: &[Declaration], offset: usize) -> Option<S
     (!names.is_empty()).then(|| names.join("."))
 }
 
-fn render(text: &str, declarations: &[Declaration], (top, member): (Detail, Detail)) -> String {
+/// Renders declarations in at most so many bytes.
+///
+/// Also returns the line of the first one that does not fit.
+fn render(
+    text: &str,
+    declarations: &[Declaration],
+    (top, member): (Detail, Detail),
+    bytes: usize,
+) -> (String, Option<usize>) {
     let index = LineIndex::new(text);
     let mut out = String::new();
-    // Whether the last row is one of names.
+    // Depth of the last row, if it is one of names.
     let mut in_row = None;
     for declaration in declarations {
-        let parent = declaration.parent.and_then(|at| declarations.get(at));
-        let depth = std::iter::successors(parent, |it| it.parent.and_then(|at| declarations.get(at))).count();
+        let parent = |it: &Declaration| it.parent.and_then(|at| declarations.get(at));
+        let around = || std::iter::successors(parent(declaration), |it| parent(it));
+        let depth = around().filter(|it| it.kind != DeclarationKind::Namespace).count();
         // Local names of a function are left out.
-        if parent.is_some_and(|it| it.is_function) || depth > 2 {
+        if around().any(|it| it.kind == DeclarationKind::Function) || depth > 2 {
             continue;
         }
-        let line = index.line_of(declaration.range.start) + 1;
-        let detail = if depth == 0 { top } else { member };
-        if detail == Detail::Name && declaration.is_function {
-            let row = if in_row == Some(depth) { ", " } else { &format!("\n{}", "  ".repeat(depth)) };
-            // Writing to a string never fails.
-            write!(out, "{row}{line} {}", declaration.name).ok();
+        let line = index.line_of(declaration.head.start) + 1;
+        let is_value = declaration.kind == DeclarationKind::Value;
+        let detail = if depth == 0 && !is_value { top } else { member };
+        if detail == Detail::Name && (is_value || declaration.kind == DeclarationKind::Function) {
+            let start = if in_row == Some(depth) { ", " } else { &format!("\n{}", "  ".repeat(depth)) };
+            let row = format!("{start}{line} {}", declaration.name);
+            if out.len() + row.len() > bytes {
+                return (out, Some(line));
+            }
+            out.push_str(&row);
             in_row = Some(depth);
             continue;
         }
@@ -98,11 +128,20 @@ fn render(text: &str, declarations: &[Declaration], (top, member): (Detail, Deta
         in_row = None;
         let signature: Vec<&str> = text[declaration.head.clone()].split_whitespace().collect();
         let signature = signature.join(" ").replace("( ", "(").replace(", )", ")");
-        let signature = shorten(signature.trim_end_matches([':', '{', ' ']), SIGNATURE).into_owned();
-        write!(out, "\n{}{line} {signature}", "  ".repeat(depth)).ok();
-        if let Some(doc) = declaration.doc.as_ref().filter(|_| detail == Detail::Full) {
-            write!(out, ": {}", shorten(doc, DOC)).ok();
+        let mut signature = shorten(signature.trim_end_matches([':', '{', ';', ' ']), SIGNATURE).into_owned();
+        let name = declaration.name.rsplit('.').next().unwrap_or_default();
+        if !signature.contains(name) {
+            // A C type that is named at its end.
+            signature += &format!(" … {name}");
         }
+        let mut row = format!("\n{}{line} {signature}", "  ".repeat(depth));
+        if let Some(doc) = declaration.doc.as_ref().filter(|_| detail == Detail::Full) {
+            row += &format!(": {}", shorten(doc, DOC));
+        }
+        if out.len() + row.len() > bytes {
+            return (out, Some(line));
+        }
+        out.push_str(&row);
     }
-    out.trim_start_matches('\n').to_owned()
+    (out, None)
 }

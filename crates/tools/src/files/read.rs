@@ -20,6 +20,10 @@ use crate::{Failure, ServerStart, ToolContext, arguments, display};
 const MAX_LINES: usize = 2000;
 /// Maximum size of the lines that one result shows, in bytes.
 const MAX_BYTES: usize = 50 << 10;
+/// Maximum number of lines of a long file without an outline that a read of all of it shows.
+const BEGINNING_LINES: usize = 100;
+/// Maximum size of these lines, in bytes, unless the first alone is larger.
+const BEGINNING_BYTES: usize = 4 << 10;
 /// Maximum number of entries of a directory that one result lists.
 const MAX_ENTRIES: usize = 500;
 
@@ -93,39 +97,51 @@ impl BuiltIn for Read {
             // An edit is likely to follow.
             context.trees.prepare(&context.display_path(&document.path), &document.text);
         }
-        if args.is_whole()
-            && is_long(&document)
-            && !is_dense
-            && let Some(outline) = outline::outline_of(context, &document).await
-        {
-            return Ok(outlined(context, &document, &outline));
+        if args.is_whole() && is_long(&document) && !is_dense {
+            return Ok(match outline::outline_of(context, &document).await {
+                Some(outline) => outlined(context, &document, &outline),
+                None => view(context, &document, Span::beginning(&document), false),
+            });
         }
-        let (first, last) = self.span(&document, &args, cx).await?;
-        Ok(view(context, &document, first, last, args.raw))
+        let span = self.span(&document, &args, cx).await?;
+        Ok(view(context, &document, span, args.raw))
     }
 }
 
 impl Read {
-    /// Determines the first and last requested line, from 1.
-    ///
-    /// The last may lie beyond the file.
-    async fn span(
-        &self,
-        document: &Document,
-        args: &Arguments,
-        cx: &ToolCx,
-    ) -> Result<(usize, usize), Failure> {
+    async fn span(&self, document: &Document, args: &Arguments, cx: &ToolCx) -> Result<Span, Failure> {
         let first = args.offset.unwrap_or(1);
         if first == 0 || args.limit == Some(0) {
             return Err(Failure::invalid("`offset` and `limit` count from 1"));
         }
         let Some(symbol) = &args.symbol else {
-            return Ok((first, first.saturating_add(args.limit.unwrap_or(usize::MAX)).saturating_sub(1)));
+            let last = first.saturating_add(args.limit.unwrap_or(usize::MAX)).saturating_sub(1);
+            return Ok(Span { first, last, hint: "" });
         };
         let request = self.context.request(&cx.cancel, None);
         let range = target::extent(&self.context, document, symbol, &request).await?;
         let index = LineIndex::new(&document.text);
-        Ok((index.line_of(range.start) + 1, index.line_of(range.end.saturating_sub(1).max(range.start)) + 1))
+        let last = index.line_of(range.end.saturating_sub(1).max(range.start)) + 1;
+        Ok(Span { first: index.line_of(range.start) + 1, last, hint: "" })
+    }
+}
+
+/// Lines to show, from 1; the last may lie beyond the file.
+struct Span {
+    first: usize,
+    last: usize,
+    /// What to do if these are not all lines.
+    hint: &'static str,
+}
+
+impl Span {
+    /// The beginning of a long file.
+    fn beginning(document: &Document) -> Self {
+        let index = LineIndex::new(&document.text);
+        let fits =
+            |line: &usize| index.line_with_end(line - 1).is_some_and(|range| range.end <= BEGINNING_BYTES);
+        let last = (1..=BEGINNING_LINES).take_while(fits).last().unwrap_or(1);
+        Self { first: 1, last, hint: "; read a part with `offset` and `limit`" }
     }
 }
 
@@ -168,7 +184,8 @@ fn state_notes(document: &Document) -> Vec<String> {
     notes
 }
 
-fn view(context: &ToolContext, document: &Document, first: usize, last: usize, raw: bool) -> ToolResult {
+fn view(context: &ToolContext, document: &Document, span: Span, raw: bool) -> ToolResult {
+    let Span { first, last, hint } = span;
     let index = LineIndex::new(&document.text);
     let total = display::line_count(&document.text);
     let mut notes = state_notes(document);
@@ -213,7 +230,7 @@ fn view(context: &ToolContext, document: &Document, first: usize, last: usize, r
         display::render_lines(context, document, &requested)
     };
     if first > 1 || end <= total {
-        notes.push(format!("lines {first} to {} of {total}", end - 1));
+        notes.push(format!("lines {first} to {} of {total}{hint}", end - 1));
     }
     if end <= last.min(total) {
         notes.push(format!("cut at {} lines; read on with offset {end}", end - first));
