@@ -71,6 +71,8 @@ fn a_long_text_shows_its_headings() {
     sandbox.write("many.md", format!("# Guide\n\n{many}"));
     let said = batch.call("read", &json!({"path": "many.md"})).ok();
     assert!(said.contains("\n  7 ## Part 1\n") && said.len() < 8 * 3_600 / 5 + 400, "{said}");
+    let part = batch.call("read", &json!({"path": "long.md", "symbol": "Part 7"})).ok();
+    assert!(part.contains("## Part 7") && part.lines().count() == 45 && !part.contains("Part 8"), "{part}");
 }
 
 #[test]
@@ -89,6 +91,45 @@ fn a_long_text_without_an_outline_shows_its_beginning() {
         (lines 1 to 100 of 3000; read a part with `offset` and `limit`)
         (lines 1 to 5 of 82; read a part with `offset` and `limit`)"#]],
     );
+}
+
+/// No server is installed; the tree has the file's declarations.
+#[test]
+fn a_symbol_is_read_without_a_server() {
+    let python = "import os\n\nclass A:\n    @cached\n    def run(self):\n        return 1\n\n    def end(self):\n        return 2\n\ndef run():\n    return 3\n";
+    let rust = "/// One.\n#[derive(Debug)]\nstruct S {\n    x: u8,\n}\nimpl S {\n    fn m() {}\n}\n";
+    let sandbox = Sandbox::with(&[("a.py", python), ("b.rs", rust), ("c.txt", "A\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let mut said = String::new();
+    for (path, symbol) in [("a.py", "A.run"), ("a.py", "run"), ("b.rs", "S"), ("b.rs", "S::m")] {
+        said += &batch.call("read", &json!({"path": path, "symbol": symbol})).ok();
+    }
+    said += &batch.call("read", &json!({"path": "a.py", "symbol": "start"})).fails("not_found");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.py#F0B0]
+        4fj	    @cached
+        5sj	    def run(self):
+        6mf	        return 1
+        (lines 4 to 6 of 12)
+        [a.py#F0B0]
+        11mn	def run():
+        12yd	    return 3
+        (lines 11 to 12 of 12)
+        [b.rs#9F01]
+        1de	/// One.
+        2tq	#[derive(Debug)]
+        3wx	struct S {
+        4qw	    x: u8,
+        5rc	}
+        (lines 1 to 5 of 8)
+        [b.rs#9F01]
+        7sr	    fn m() {}
+        (lines 7 to 7 of 8)
+        a.py contains no symbol `start`; read the file, or `grep` for the name"#]],
+    );
+    batch.call("read", &json!({"path": "c.txt", "symbol": "A"})).fails("unsupported");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use text::{LineIndex, Position, PositionEncoding, occurrences, shorten, word_at}
 use workspace::Document;
 
 use super::{remap, text_search};
+use crate::files::outline;
 use crate::{Failure, ToolContext, counted, display};
 
 /// Maximum number of files whose symbols are requested if the call names no file.
@@ -135,7 +136,7 @@ pub(crate) async fn declared_on(
         }
     }
     let bytes = self::line(document, line)?;
-    let symbols = match outline(context, document, cx).await {
+    let symbols = match server_symbols(context, document, cx).await {
         Ok(symbols) => symbols,
         Err(failure) if matches!(failure.code, ErrorCode::TooLarge | ErrorCode::Timeout) => {
             return Err(failure);
@@ -443,6 +444,8 @@ async fn peek_around(
 }
 
 /// Returns the extent of a symbol of a file: its declaration with its body.
+///
+/// Without a running server its syntax tree finds it; a server is started for symbols that the tree lacks.
 pub(crate) async fn extent(
     context: &ToolContext,
     document: &Document,
@@ -450,11 +453,24 @@ pub(crate) async fn extent(
     cx: &RequestCx,
 ) -> Result<Range<usize>, Failure> {
     let (plain, wanted) = split(name);
-    let symbols = context.servers.symbols(document, cx).await?;
     let mut found = Vec::new();
-    collect(&symbols.value, plain, &mut |symbol| {
-        found.push((symbol.selection.clone(), symbol.range.clone()))
-    });
+    let mut is_parsed = false;
+    if !context.servers.is_warm(&document.path) {
+        let path = of_receiver(plain.replace("::", "."));
+        let extents = outline::extents(context, document, &path, wanted.is_some()).await;
+        is_parsed = extents.is_some();
+        found = extents.unwrap_or_default();
+    }
+    if found.is_empty() {
+        match context.servers.symbols(document, cx).await {
+            Ok(symbols) => collect(&symbols.value, plain, &mut |symbol| {
+                found.push((symbol.selection.clone(), symbol.range.clone()))
+            }),
+            Err(error @ lsp_client::ServerError::Cancelled) => return Err(error.into()),
+            Err(error) if !is_parsed => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
     let at = match (wanted, found.len()) {
         (None, 1) => 0,
         (Some(wanted), count) if (1..=count).contains(&wanted) => wanted - 1,
@@ -462,7 +478,7 @@ pub(crate) async fn extent(
             let shown = context.display_path(&document.path);
             return Err(Failure::new(
                 ErrorCode::NotFound,
-                format!("{shown} contains no symbol `{plain}`; `symbols` lists its symbols"),
+                format!("{shown} contains no symbol `{plain}`; read the file, or `grep` for the name"),
             ));
         }
         _ => {
@@ -487,7 +503,7 @@ async fn declarations(
     name: &str,
     cx: &RequestCx,
 ) -> Result<Vec<Declared>, Failure> {
-    let symbols = outline(context, document, cx).await?;
+    let symbols = server_symbols(context, document, cx).await?;
     let declared = declared_in(document, &symbols, name);
     Ok(if declared.is_empty() { macros(context, document, name).await } else { declared })
 }
@@ -509,7 +525,11 @@ async fn macros(context: &ToolContext, document: &Document, name: &str) -> Vec<D
 }
 
 /// Requests the symbols of a file, unless servers take too long for its size.
-async fn outline(context: &ToolContext, document: &Document, cx: &RequestCx) -> Result<Vec<Symbol>, Failure> {
+async fn server_symbols(
+    context: &ToolContext,
+    document: &Document,
+    cx: &RequestCx,
+) -> Result<Vec<Symbol>, Failure> {
     require_size(context, document)?;
     Ok(context.servers.symbols(document, cx).await?.value)
 }
