@@ -84,6 +84,53 @@ fn a_truncated_result_names_the_place_of_the_rest() {
     sandbox.run(&["run", "go", "--yes", "--model", &script(&sandbox, "out.jsonl", &lines)]).expect(0);
 }
 
+/// The lines are those of a read before an edit, and of the edit's result.
+#[test]
+fn a_resumed_conversation_edits_what_it_read() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n\nfour\n"), ("b.txt", "one\ntwo\nthree\n")]);
+    let tag = |path: &str| json!({"after": format!("[{path}#"), "before": "]"});
+    let check = |row: &str, text: &str| json!({"after": format!("\n{row}"), "before": format!("\t{text}\n")});
+    let edit = |patch: &str| json!([{"name": "edit", "arguments": {"patch": patch}}]);
+    let read = |path: &str| json!([{"name": "read", "arguments": {"path": path}}]);
+    let part = json!([{"name": "read", "arguments": {"path": "b.txt", "offset": 2, "limit": 2}}]);
+    let done = json!({"last_is_error": false});
+    let lines = [
+        json!({"tool_calls": part}),
+        json!({"tool_calls": read("a.txt")}),
+        json!({
+            "capture": {"tag": tag("a.txt"), "two": check("2", "two")},
+            "tool_calls": edit("[a.txt#{{tag}}]\nPUT 2{{two}}:\n+TWO\n+more\n")
+        }),
+        json!({"expect": done, "text": "Done."}),
+    ];
+    sandbox.run(&["run", "go", "--yes", "--model", &script(&sandbox, "first.jsonl", &lines)]).expect(0);
+    let before = sandbox.read("a.txt");
+    let id = newest(&sandbox);
+    let old = json!({"after": "[a.txt#", "before": "]\n1"});
+    let lines = [
+        json!({
+            "capture": {"tag": old, "four": check("4", "four")},
+            "tool_calls": edit("[a.txt#{{tag}}]\nPUT 3..=4{{four}}:\n+FOUR\n")
+        }),
+        json!({
+            "expect": done,
+            "capture": {"tag": tag("b.txt"), "two": {"after": "]\n2", "before": "\ttwo"}},
+            "tool_calls": edit("[b.txt#{{tag}}]\nPUT 2{{two}}:\n+TWO\n")
+        }),
+        json!({
+            "expect": done,
+            "capture": {"tag": tag("b.txt")},
+            "tool_calls": edit("[b.txt#{{tag}}]\nCUT 1\n")
+        }),
+        json!({"expect": {"last_is_error": true}, "text": "Done."}),
+    ];
+    sandbox
+        .run(&["sessions", "resume", &id, "on", "--yes", "--model", &script(&sandbox, "on.jsonl", &lines)])
+        .expect(0);
+    assert_eq!((&*before, &*sandbox.read("a.txt")), ("one\nTWO\nmore\n\nfour\n", "one\nTWO\nmore\nFOUR\n"));
+    assert_eq!(sandbox.read("b.txt"), "one\nTWO\nthree\n", "line 1 was not shown");
+}
+
 #[test]
 fn a_resumed_conversation_keeps_its_model() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);

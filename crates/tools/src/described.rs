@@ -28,6 +28,9 @@ pub(crate) trait BuiltIn: Send + Sync + 'static {
     /// See [`Tool::forget`].
     fn forget(&self, _result: &str) {}
 
+    /// See [`Tool::recall`].
+    fn recall(&self, _results: &[(&str, &str)]) {}
+
     fn run(&self, args: Value, cx: &ToolCx) -> impl Future<Output = Result<ToolResult, Failure>> + Send;
 }
 
@@ -105,6 +108,10 @@ impl<T: BuiltIn> Tool for Described<T> {
 
     fn forget(&self, result: &str) {
         self.tool.forget(result);
+    }
+
+    fn recall(&self, results: &[(&str, &str)]) {
+        self.tool.recall(results);
     }
 
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {

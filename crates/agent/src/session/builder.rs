@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use llm::{Model, ThinkingLevel};
+use llm::{Message, Model, ThinkingLevel};
 use parking_lot::Mutex;
 use policy::{Approver, Policy, Redactor, Unattended};
 use tokio::sync::{broadcast, mpsc};
@@ -23,7 +23,7 @@ use crate::run::settings::{SharedSettings, TurnSettings};
 use crate::session::actor::Actor;
 use crate::session::approver::{OpenQuestions, ReportingApprover};
 use crate::session::{Inner, Session};
-use crate::store::{LoadedSession, NewSession, SessionFile, SessionStore};
+use crate::store::{ContextItem, LoadedSession, NewSession, SessionFile, SessionStore};
 use crate::tool::Tool;
 use crate::tool::discovery::Toolset;
 use crate::tool::gate::Notes;
@@ -239,6 +239,7 @@ impl SessionBuilder {
             None => (self.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()), Vec::new()),
         };
         let registry = Arc::new(self.tools);
+        recall(&registry, &items);
         let tools = if searches_tools { Toolset::searchable(registry) } else { Toolset::all(registry) };
         let mut thinking_level = self.thinking_level;
         if let Some(loaded) = &self.resume {
@@ -336,5 +337,19 @@ impl SessionBuilder {
                 _end: end.drop_guard(),
             }),
         }
+    }
+}
+
+/// Notifies the tools of the results that the context of a resumed session has.
+fn recall(registry: &Registry, items: &[ContextItem]) {
+    let results = items.iter().filter_map(|item| match &item.message {
+        Message::ToolResult(result) => Some((result.tool_name.clone(), item.message.text())),
+        _ => None,
+    });
+    let results: Vec<(String, String)> = results.collect();
+    let results: Vec<(&str, &str)> =
+        results.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    if !results.is_empty() {
+        registry.tools().for_each(|tool| tool.recall(&results));
     }
 }

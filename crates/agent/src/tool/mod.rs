@@ -60,6 +60,11 @@ pub trait Tool: Send + Sync {
     /// Must not block.
     fn forget(&self, _result: &str) {}
 
+    /// Recalls the results that a resumed session still has, each with the name of its tool.
+    ///
+    /// They are in order. Called before the first run; may read files.
+    fn recall(&self, _results: &[(&str, &str)]) {}
+
     /// Runs the call with validated arguments.
     ///
     /// A failure is a result with `is_error`, and a panic becomes one. When `cx.cancel` fires, the call

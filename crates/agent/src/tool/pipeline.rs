@@ -161,6 +161,9 @@ impl Tool for Guarded {
     fn forget(&self, result: &str) {
         self.0.forget(result);
     }
+    fn recall(&self, results: &[(&str, &str)]) {
+        self.0.recall(results);
+    }
     fn origin(&self) -> Origin {
         self.0.origin()
     }

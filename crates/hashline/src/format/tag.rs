@@ -32,6 +32,11 @@ impl Tag {
         Self::new(crate::lines::short_hash(text, 0), true)
     }
 
+    /// Whether these are the digits of a text.
+    pub fn names(self, text: &str) -> bool {
+        self == Self::new(Self::long(text).value, self.long)
+    }
+
     /// Whether it has eight digits.
     pub fn is_long(self) -> bool {
         self.long

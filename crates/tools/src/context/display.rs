@@ -1,5 +1,6 @@
 //! Rendering of lines for the model, and the record of the lines shown to it.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -38,12 +39,87 @@ pub(crate) fn forget(context: &ToolContext, result: &str) {
     context.with_snapshots(|store| headers(result).for_each(|path| store.forget(path)));
 }
 
+/// Marks the lines that earlier results showed as shown, where the text of their tag is known.
+///
+/// That is the file's current text, or one whose lines are all in the result. `results` have the names of their
+/// tools and are in order.
+pub(crate) fn recall(context: &ToolContext, results: &[(&str, &str)]) {
+    let mut documents = HashMap::new();
+    for (tool, result) in results {
+        for Block { path, tag, rows } in blocks(result) {
+            let current = documents.entry(path).or_insert_with(|| {
+                let path = context.workspace.resolve(path).ok()?;
+                context.workspace.document(&path).ok().map(|document| document.text)
+            });
+            let is_whole = rows.iter().enumerate().all(|(at, (line, _))| at + 1 == *line);
+            let written = rows.iter().map(|(_, text)| format!("{text}\n")).collect::<String>();
+            let written = [written.strip_suffix('\n').unwrap_or_default().into(), written.into()];
+            let texts = current.clone().into_iter().chain(written.into_iter().filter(|_| is_whole));
+            let Some(text) = texts.into_iter().find(|text: &Arc<str>| tag.names(text)) else { continue };
+            let lines = Lines::new(text.clone());
+            let is_row = |(line, row): &&(usize, &str)| {
+                (1..=lines.count()).contains(line) && lines.content(*line) == *row
+            };
+            context.with_snapshots(|store| {
+                // Lines of an older text that are still there remain known.
+                let tag = match store.newest(path) {
+                    Some(older) => store.record_edit(path, &older.text().clone(), &[], text),
+                    None => store.record(path, text),
+                };
+                // The model wrote the whole text.
+                if rows.is_empty() && *tool == "write" {
+                    store.see(path, tag, 1..=usize::MAX);
+                }
+                for (line, _) in rows.iter().filter(is_row) {
+                    store.see(path, tag, *line..=*line);
+                }
+            });
+        }
+    }
+}
+
+/// The rows of one file in a result, by number.
+struct Block<'a> {
+    path: &'a str,
+    tag: Tag,
+    rows: Vec<(usize, &'a str)>,
+}
+
+/// Parses the rows of a result, as [`hashline::View`] renders them.
+fn blocks(result: &str) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    // The line after the last row.
+    let mut next = None;
+    for line in result.lines() {
+        if let Some((path, tag)) = header(line) {
+            next = None;
+            blocks.push(Block { path, tag, rows: Vec::new() });
+            continue;
+        }
+        let Some(block) = blocks.last_mut() else { continue };
+        let row = match line.split_once('\t') {
+            Some((name, text)) => {
+                let number = name.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse().ok();
+                number.map(|number: usize| (number, text))
+            }
+            None => next.filter(|_| line.is_empty()).map(|number| (number, "")),
+        };
+        next = row.map(|(number, _)| number + 1);
+        block.rows.extend(row);
+    }
+    blocks
+}
+
+/// Parses a header: the path and the tag.
+fn header(line: &str) -> Option<(&str, Tag)> {
+    let header = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
+    let (path, tag) = header.or_else(|| line.strip_prefix('¶'))?.rsplit_once('#')?;
+    Some((path, tag.parse().ok()?))
+}
+
 /// The paths of the headers in a result.
 fn headers(result: &str) -> impl Iterator<Item = &str> {
-    result.lines().filter_map(|line| {
-        let header = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
-        header.or_else(|| line.strip_prefix('¶'))?.rsplit_once('#').map(|(path, _)| path)
-    })
+    result.lines().filter_map(|line| header(line).map(|(path, _)| path))
 }
 
 /// Renders the header alone, for a file whose whole text the model wrote.

@@ -68,6 +68,10 @@ impl BuiltIn for Read {
         display::forget(&self.context, result);
     }
 
+    fn recall(&self, results: &[(&str, &str)]) {
+        display::recall(&self.context, results);
+    }
+
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         let context = &*self.context;

@@ -157,6 +157,10 @@ impl Tool for ReportsPending {
         self.tool.forget(result);
     }
 
+    fn recall(&self, results: &[(&str, &str)]) {
+        self.tool.recall(results);
+    }
+
     fn origin(&self) -> Origin {
         self.tool.origin()
     }
