@@ -30,6 +30,29 @@ fn a_one_shot_edit_with_new_errors_exits_with_1() {
     assert_eq!(sandbox.read("a.py"), "two = 1\n", "the edit is made");
 }
 
+#[test]
+fn a_one_shot_edit_without_a_server_is_not_checked() {
+    let mut sandbox = Sandbox::with(&[("a.py", "one = 1\n"), ("b.txt", "one\n")]);
+    let scripted = Scripted::install(&mut sandbox, &[about()]);
+    let edit = |path: &str| {
+        let edit = json!({"path": path, "old_string": "one", "new_string": "two"});
+        sandbox.run(&["tool", "read", &json!({"path": path}).to_string()]).expect(0);
+        sandbox.run(&["tool", "--yes", "edit", &edit.to_string()]).expect(0).stdout
+    };
+    let said = edit("a.py") + &edit("b.txt");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.py#100C]
+        1yo	two = 1
+        not checked (no language server of the project's root runs)
+        [b.txt#959C]
+        1eg	two
+    "#]],
+    );
+    assert_eq!(scripted.got("initialize"), 0, "the call ends sooner");
+}
+
 /// The rename also changes a file of a package whose server does not run.
 #[test]
 fn a_one_shot_rename_starts_the_servers_of_its_files() {

@@ -241,7 +241,14 @@ impl Baseline {
     pub async fn compare(self, context: &ToolContext, cx: &ToolCx) -> Verdict {
         let Some(shared) = context.pending.context() else { return Verdict::nothing() };
         if !self.affects_files(context) {
-            return Verdict::nothing();
+            // A command ends without a server; its result must not look like one without errors.
+            let is_told = context.settings().is_one_shot() && !self.cold.is_empty();
+            let text = format!("not checked{}\n", cold_servers::describe(context, &self.cold));
+            return if is_told {
+                Verdict { text, details: serde_json::Value::Null }
+            } else {
+                Verdict::nothing()
+            };
         }
         // The edit gets the time that was not needed before it.
         let settings = context.settings();
