@@ -305,10 +305,10 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
             read              567 bytes    133 tokens (o200k), about   142 by bytes
             edit             1485 bytes    435 tokens (o200k), about   372 by bytes
             write             348 bytes     76 tokens (o200k), about    87 by bytes
-            bash              838 bytes    197 tokens (o200k), about   210 by bytes
-            grep             1051 bytes    240 tokens (o200k), about   263 by bytes
+            bash              843 bytes    198 tokens (o200k), about   211 by bytes
+            grep             1080 bytes    247 tokens (o200k), about   270 by bytes
             find              576 bytes    129 tokens (o200k), about   144 by bytes
-            lsp              2216 bytes    539 tokens (o200k), about   554 by bytes
+            lsp              2308 bytes    561 tokens (o200k), about   577 by bytes
             search_tools      391 bytes     85 tokens (o200k), about    98 by bytes
             + debug, if the prompt needs it   5424 bytes   1262 tokens (o200k), about  1356 by bytes
         "#]],

@@ -60,9 +60,9 @@ pub trait Tool: Send + Sync {
     /// Must not block.
     fn forget(&self, _result: &str) {}
 
-    /// Recalls the results that a resumed session still has, each with the name of its tool.
+    /// Recalls the results that a resumed session still has.
     ///
-    /// They are in order. Called before the first run; may read files.
+    /// They are in order, each with the name of its tool. Called before the first run; may read files.
     fn recall(&self, _results: &[(&str, &str)]) {}
 
     /// Runs the call with validated arguments.

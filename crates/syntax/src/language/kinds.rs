@@ -152,9 +152,9 @@ pub(crate) fn is_comment(kind: &str) -> bool {
     .contains(&kind)
 }
 
-/// Declarations that an outline shows although the grammar gives them no field `body`.
+/// Declarations in outlines that have no field `body`.
 ///
-/// Of `declaration` and `field_declaration`, it shows prototypes.
+/// A `declaration` or a `field_declaration` is shown if it is a prototype.
 const WITHOUT_BODY: &[&str] = &[
     "abstract_method_signature",
     "alias_declaration",

@@ -13,7 +13,7 @@ use crate::{Language, Tree};
 /// A function, a type, a constant or another declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declaration {
-    /// Its name; a method declared outside of its type has the type's before it (`Type.method`).
+    /// Its name, with the type of a method outside of it (`Type.method`).
     pub name: String,
     /// Index of the declaration around it.
     pub parent: Option<usize>,
@@ -103,7 +103,7 @@ impl Tree {
     }
 }
 
-/// Maximum number of nodes at the beginning of a text that are searched for its documentation.
+/// Maximum number of first nodes that are searched for a file's documentation.
 const MAX_LEADING: usize = 100;
 
 fn declaration(node: Node<'_>, parent: Option<usize>, text: &str) -> Option<Declaration> {
@@ -216,7 +216,7 @@ fn below_annotations(node: Node<'_>, text: &str) -> usize {
     node.end_byte() - rest.trim_start().len()
 }
 
-/// The node around one that it begins, as long as the nodes around it have such kinds.
+/// The outermost node of such kinds that begins with a node.
 fn outer(node: Node<'_>, has_kind: fn(&str) -> bool) -> Node<'_> {
     let mut outer = node;
     while let Some(parent) = outer.parent().filter(|it| {

@@ -39,7 +39,7 @@ pub(crate) fn forget(context: &ToolContext, result: &str) {
     context.with_snapshots(|store| headers(result).for_each(|path| store.forget(path)));
 }
 
-/// Marks the lines that earlier results showed as shown, where the text of their tag is known.
+/// Marks the lines of earlier results as shown, if the text of their tag is known.
 ///
 /// That is the file's current text, or one whose lines are all in the result. `results` have the names of their
 /// tools and are in order.

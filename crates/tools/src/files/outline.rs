@@ -37,7 +37,9 @@ const LEVELS: [(Detail, Detail); 7] = [
     (Detail::Name, Detail::Hidden),
 ];
 
-/// Renders the most detailed outline of a file that its size permits, else the beginning of the coarsest.
+/// Renders the most detailed outline of a file that its size permits.
+///
+/// If none fits, it is the beginning of the coarsest.
 ///
 /// It costs at most half a token for each line of the file. `None` without a grammar or declarations.
 pub(crate) async fn outline_of(context: &ToolContext, document: &Document) -> Option<String> {
@@ -77,7 +79,7 @@ pub(crate) async fn declarations(context: &ToolContext, document: &Document) -> 
     tokio::task::spawn_blocking(move || tree.outline(&text)).await.ok()
 }
 
-/// Finds the declarations of a symbol path (`Type.method`) in a file, without a language server.
+/// Finds the declarations of a symbol path (`Type.method`) by the grammar.
 ///
 /// Each has the bytes of its head, and all of its bytes with the documentation and decorators above it.
 /// `all` includes prototypes, and blocks that only add members. `None` without a grammar.

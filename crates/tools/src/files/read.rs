@@ -20,7 +20,7 @@ use crate::{Failure, ServerStart, ToolContext, arguments, display};
 const MAX_LINES: usize = 2000;
 /// Maximum size of the lines that one result shows, in bytes.
 const MAX_BYTES: usize = 50 << 10;
-/// Maximum number of lines of a long file without an outline that a read of all of it shows.
+/// Maximum number of lines shown of a long file without an outline.
 const BEGINNING_LINES: usize = 100;
 /// Maximum size of these lines, in bytes, unless the first alone is larger.
 const BEGINNING_BYTES: usize = 4 << 10;
@@ -134,7 +134,7 @@ impl Read {
 struct Span {
     first: usize,
     last: usize,
-    /// What to do if these are not all lines.
+    /// The advice if these are not all lines.
     hint: &'static str,
 }
 

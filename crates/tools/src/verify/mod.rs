@@ -242,9 +242,9 @@ impl Baseline {
         let Some(shared) = context.pending.context() else { return Verdict::nothing() };
         if !self.affects_files(context) {
             // A command ends without a server; its result must not look like one without errors.
-            let is_told = context.settings().is_one_shot() && !self.cold.is_empty();
+            let is_reported = context.settings().is_one_shot() && !self.cold.is_empty();
             let text = format!("not checked{}\n", cold_servers::describe(context, &self.cold));
-            return if is_told {
+            return if is_reported {
                 Verdict { text, details: serde_json::Value::Null }
             } else {
                 Verdict::nothing()
