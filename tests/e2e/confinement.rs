@@ -858,6 +858,249 @@ fn the_tool_bash_runs_its_commands_in_the_sandbox() {
     assert_eq!(answer.value["details"]["sandbox"], "none", "{:#}", answer.value);
 }
 
+/// Runs git in a directory, without the settings of this machine.
+fn git(directory: &std::path::Path, args: &[&str]) -> String {
+    let mut command = std::process::Command::new("git");
+    command.current_dir(directory).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "protocol.file.allow=always"]);
+    let output = command.args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A repository with a commit.
+fn repository(files: &[(&str, &str)]) -> Sandbox {
+    let sandbox = Sandbox::with(files);
+    git(&sandbox.project(), &["init", "-q", "-b", "main"]);
+    git(&sandbox.project(), &["add", "."]);
+    git(&sandbox.project(), &["commit", "-q", "-m", "first", "--allow-empty"]);
+    sandbox
+}
+
+/// Each line runs a program that tries to read a key.
+#[test]
+fn git_runs_no_program_of_the_project_with_keys() {
+    let steal = "#!/bin/sh\ncat ~/.ssh/id_ed25519 >>\"$STOLEN\" 2>/dev/null; exit 0\n";
+    let files = [("steal", steal), ("bin/git", steal), ("bin/ssh", steal), ("a.txt", "a\n")];
+    let mut sandbox = repository(&files);
+    let home = home_with_key(&mut sandbox);
+    let project = sandbox.project();
+    // git runs the values of settings by a shell.
+    let steal = home.path().join("steal").display().to_string();
+    std::fs::copy(project.join("steal"), &steal).unwrap();
+    let stolen = project.join("stolen").display().to_string();
+    sandbox.variables.insert("STOLEN".to_owned(), stolen.clone());
+    // As with a virtual environment.
+    let path = format!("{}:{}", project.join("bin").display(), std::env::var("PATH").unwrap());
+    for path in
+        [PathBuf::from(&steal), project.join("steal"), project.join("bin/git"), project.join("bin/ssh")]
+    {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::fs::create_dir_all(project.join("sub")).unwrap();
+    git(&project.join("sub"), &["init", "-q"]);
+    git(&project.join("sub"), &["config", "core.fsmonitor", &steal]);
+    git(&project, &["init", "-q", "--bare", "bare"]);
+    git(&project.join("bare"), &["config", "core.sshCommand", &steal]);
+    let other = project.join("other");
+    git(&project, &["clone", "-q", ".", "other"]);
+    std::fs::copy(project.join("steal"), other.join(".git/hooks/post-update")).unwrap();
+    git(&project, &["remote", "add", "origin", "git@127.0.0.1:a/b"]);
+    let ssh = [
+        "git -C sub fetch",
+        "cd sub && git status",
+        "cd bare && git fetch ssh://127.0.0.1/x",
+        "git push ./other HEAD:new",
+        &format!("GIT_SSH_COMMAND={steal} git fetch"),
+        &format!("export GIT_SSH_COMMAND={steal}; git fetch"),
+        &format!("git -c core.sshCommand={steal} fetch"),
+        &format!("git -c alias.x='!{steal}' x"),
+        "HOME=$PWD/x git fetch",
+        "PATH=$PWD/bin:$PATH git fetch",
+        &format!("git fetch --upload-pack={steal} ."),
+        &format!("git difftool -y -x {steal} HEAD"),
+        &format!("git rebase --exec {steal} HEAD"),
+        &format!("git submodule foreach {steal}"),
+        &format!("git fetch 'ext::{steal}'"),
+    ];
+    let check = |line: &str, sandbox: &Sandbox| {
+        let answer = sandbox.tool("bash", &json!({ "command": line, "timeout": 20 })).value;
+        assert!(
+            !std::path::Path::new(&stolen).exists() || sandbox.read("stolen").is_empty(),
+            "{line}: {answer:#}"
+        );
+    };
+    ssh.iter().for_each(|line| check(line, &sandbox));
+    for (key, value) in [
+        ("core.fsmonitor", steal.as_str()),
+        ("core.sshCommand", &steal),
+        ("alias.x", &format!("!{steal}")),
+        ("include.path", "../settings"),
+    ] {
+        std::fs::write(project.join("settings"), format!("[core]\nsshCommand = {steal}\n")).unwrap();
+        git(&project, &["config", key, value]);
+        for line in ["git fetch", "git status", "git x", "git push origin HEAD"] {
+            check(line, &sandbox);
+        }
+        git(&project, &["config", "--unset", key]);
+    }
+    for hook in ["pre-push", "reference-transaction"] {
+        std::fs::copy(project.join("steal"), project.join(".git/hooks").join(hook)).unwrap();
+        check("git push origin HEAD", &sandbox);
+        check("git branch new", &sandbox);
+        std::fs::remove_file(project.join(".git/hooks").join(hook)).unwrap();
+    }
+    sandbox.variables.insert("PATH".to_owned(), path);
+    check("git fetch", &sandbox);
+}
+
+/// The user's own `ssh` prints a key if it can read it.
+#[test]
+fn only_git_commands_that_reach_a_remote_have_keys() {
+    let mut sandbox = repository(&[("a.txt", "a\n")]);
+    let home = home_with_key(&mut sandbox);
+    let ssh = home.path().join("ssh");
+    std::fs::write(&ssh, "#!/bin/sh\ncat ~/.ssh/id_ed25519 >&2\n").unwrap();
+    std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(home.path().join(".gitconfig"), format!("[core]\nsshCommand = {}\n", ssh.display()))
+        .unwrap();
+    let project = sandbox.project();
+    git(&project, &["remote", "add", "origin", "git@127.0.0.1:a/b"]);
+    let run = |line: &str| {
+        let answer = sandbox.tool("bash", &json!({ "command": line })).value;
+        let text = answer["content"][0]["text"].as_str().unwrap().to_owned();
+        (text.lines().any(|it| it == "secret"), text)
+    };
+    for line in ["git fetch", "git pull", "git push origin HEAD", "cd . && git fetch && git log --oneline"] {
+        let (reads, text) = run(line);
+        assert!(reads, "{line}: {text}");
+    }
+    for line in ["git add . && git push", "git fetch; ls", "git fetch $REMOTE", "git fetch | cat"] {
+        let (reads, text) = run(line);
+        assert!(!reads, "{line}: {text}");
+    }
+    std::fs::write(project.join(".git/hooks/pre-push"), "").unwrap();
+    assert!(run("git fetch").0);
+    let (reads, text) = run("git push origin HEAD");
+    let note = "git ran without keys and network: the repository has the hook pre-push";
+    assert!(!reads && text.contains(note), "{text}");
+}
+
+#[test]
+fn git_changes_its_settings_unless_they_name_a_program() {
+    for without_bwrap in [false, true] {
+        let sandbox = repository(&[("a.txt", "a\n")]);
+        let project = sandbox.project();
+        let run = |line: &str| match without_bwrap {
+            true => bash_without_bwrap(&sandbox, line),
+            false => sandbox.tool("bash", &json!({ "command": line })).value,
+        };
+        let value = |key: &str| {
+            let output =
+                std::process::Command::new("git").current_dir(&project).args(["config", key]).output();
+            String::from_utf8(output.unwrap().stdout).unwrap().trim().to_owned()
+        };
+        let answer = run("git remote add origin https://example.org/a && git config user.name me");
+        assert_eq!(answer["details"]["reverted"], json!([]), "{answer:#}");
+        assert_eq!([value("remote.origin.url"), value("user.name")], ["https://example.org/a", "me"]);
+        for (line, key) in [
+            ("git config core.fsmonitor ./x", "core.fsmonitor"),
+            ("git config alias.st '!./x'", "alias.st"),
+            ("git remote add other 'ext::./x'", "remote.other.url"),
+        ] {
+            let answer = run(line);
+            let is_plain = !line.contains("::");
+            let reverted = if is_plain || without_bwrap { json!([".git/config"]) } else { json!([]) };
+            assert_eq!(answer["details"]["reverted"], reverted, "{line}: {answer:#}");
+            assert_eq!((value(key).as_str(), value("user.name").as_str()), ("", "me"), "{line}");
+        }
+        run("git config user.name you; true | cat");
+        assert_eq!(value("user.name"), "me");
+    }
+}
+
+#[test]
+fn settings_of_linked_worktrees_stay_as_they_are() {
+    let write = "import sys\nfor path in sys.argv[1:]:\n  try: open(path, 'w').write('x')\n  except OSError as it: print(it)\n";
+    for without_bwrap in [false, true] {
+        let sandbox = repository(&[("write.py", write), (".gitignore", "trees\n")]);
+        let project = sandbox.project();
+        git(&project, &["worktree", "add", "-q", "trees/one"]);
+        let run = |line: &str| match without_bwrap {
+            true => bash_without_bwrap(&sandbox, line),
+            false => sandbox.tool("bash", &json!({ "command": line })).value,
+        };
+        let names =
+            ["commondir", "gitdir", "config.worktree"].map(|name| format!(".git/worktrees/one/{name}"));
+        let before = [&names[0], &names[1], "trees/one/.git"].map(|name| sandbox.read(name));
+        let line = format!("python3 write.py {} trees/one/.git", names.join(" "));
+        let answer = run(&line);
+        let after = [&names[0], &names[1], "trees/one/.git"].map(|name| sandbox.read(name));
+        assert_eq!((after, project.join(&names[2]).exists()), (before, false), "{answer:#}");
+        let answer = run("git worktree remove --force trees/one");
+        assert_eq!(answer["details"]["reverted"], json!([]), "{answer:#}");
+        assert!(
+            !project.join("trees/one").exists() && !project.join(".git/worktrees/one").exists(),
+            "{answer:#}"
+        );
+        let answer = run("git worktree add -q trees/two && git worktree list | cat");
+        assert_eq!(answer["details"]["exit_code"], 0, "{answer:#}");
+    }
+}
+
+/// A branch whose tracked tasks differ, and lines with a second command.
+#[test]
+fn a_checkout_changes_tracked_files_that_programs_execute() {
+    for without_bwrap in [false, true] {
+        let files = [(".vscode/tasks.json", "{}\n"), (".husky/old", "a\n"), ("a.txt", "a\n")];
+        let sandbox = repository(&files);
+        let project = sandbox.project();
+        git(&project, &["checkout", "-q", "-b", "other"]);
+        std::fs::write(project.join(".vscode/tasks.json"), "{\"x\": 1}\n").unwrap();
+        std::fs::write(project.join(".envrc"), "x\n").unwrap();
+        git(&project, &["rm", "-q", ".husky/old"]);
+        git(&project, &["add", "."]);
+        git(&project, &["commit", "-q", "-m", "second"]);
+        git(&project, &["checkout", "-q", "main"]);
+        let run = |line: &str| match without_bwrap {
+            true => bash_without_bwrap(&sandbox, line),
+            false => sandbox.tool("bash", &json!({ "command": line })).value,
+        };
+        let status = || git(&project, &["status", "--porcelain"]);
+        let answer = run("git checkout -q other && cat a.txt");
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        let kept = "changed although protected: .vscode/tasks.json (not reverted: git checked it out)";
+        assert!(text.contains(kept), "{text}");
+        assert_eq!((status().as_str(), &answer["details"]["exit_code"]), ("", &json!(0)), "{answer:#}");
+        assert!(project.join(".envrc").exists() && !project.join(".husky/old").exists());
+        let answer = run("git checkout -q main; echo x >.mcp.json.new; git status");
+        assert_eq!(
+            (status().as_str(), sandbox.read(".vscode/tasks.json").as_str()),
+            ("?? .mcp.json.new\n", "{}\n"),
+            "{answer:#}"
+        );
+
+        // The user's own change survives a stash around another command.
+        std::fs::write(project.join(".vscode/tasks.json"), "mine\n").unwrap();
+        let answer = run("git stash -q && cat a.txt && git stash pop -q");
+        assert_eq!(
+            (status().as_str(), sandbox.read(".vscode/tasks.json").as_str()),
+            (" M .vscode/tasks.json\n?? .mcp.json.new\n", "mine\n"),
+            "{answer:#}"
+        );
+        run("git stash -q");
+        let answer = run("git stash pop -q");
+        assert_eq!(sandbox.read(".vscode/tasks.json"), "mine\n", "{answer:#}");
+
+        // A change that git did not make.
+        let answer = run("git checkout -q main; sed -i s/mine/theirs/ .vscode/tasks.json; cat a.txt");
+        assert_eq!(sandbox.read(".vscode/tasks.json"), "mine\n", "{answer:#}");
+        std::fs::write(project.join("evil.patch"), "diff --git a/.mcp.json b/.mcp.json\nnew file mode 100644\n--- /dev/null\n+++ b/.mcp.json\n@@ -0,0 +1 @@\n+x\n").unwrap();
+        let answer = run("git apply evil.patch");
+        assert!(!project.join(".mcp.json").exists(), "{answer:#}");
+    }
+}
+
 /// Without variables of its own, Pilcrow's directories are in the home directory.
 fn with_home(sandbox: &mut Sandbox, home: PathBuf) {
     let unset = ["PILCROW_HOME", "XDG_RUNTIME_DIR"].map(|name| (name.to_owned(), String::new()));

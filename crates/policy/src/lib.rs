@@ -26,6 +26,6 @@ pub use policy::{
     PolicyOptions, ProgramFiles, SpawnRequest, Subject, SubjectState, Subjects, Verdict,
 };
 pub use rules::{Capability, Decision, Rule, RuleError};
-pub use sandbox::{Confinement, EXECUTED, Network, SandboxMode, SandboxProfile};
+pub use sandbox::{Checkout, Confinement, EXECUTED, GitChanges, Network, SandboxMode, SandboxProfile};
 pub use secrets::{Pieces, Redactor, is_secret, is_secret_name, learn_passing_secret, learn_secret};
 pub use trust::{TrustStore, trust_command};

@@ -31,6 +31,10 @@ pub struct SpawnGrant {
     pub(crate) args: Option<Vec<String>>,
     /// Limits of the program; `None` if it runs without a sandbox.
     pub(crate) sandbox: Option<SandboxProfile>,
+    /// Variables that the program gets besides those of its command.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Why git has no keys and network, for the result.
+    pub(crate) note: Option<String>,
     /// The rules about variables.
     pub(crate) variables: Vec<Rule>,
     /// Bytes of memory that the program may take with what it starts.
@@ -51,6 +55,8 @@ impl SpawnGrant {
             program: command.program.clone(),
             args: Some(command.args.clone()),
             sandbox: None,
+            environment: Vec::new(),
+            note: None,
             variables: Vec::new(),
             max_memory: None,
         }
@@ -76,6 +82,16 @@ impl SpawnGrant {
     /// Limits of the program; `None` if it runs without a sandbox.
     pub fn sandbox(&self) -> Option<&SandboxProfile> {
         self.sandbox.as_ref()
+    }
+
+    /// Variables that replace those of the command.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    /// Why a command of git that reaches a remote has no keys and network.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// Bytes of memory that the program may take with what it starts, if limited.

@@ -24,10 +24,18 @@ pub const EXECUTED: [&str; 5] = [".pilcrow", ".vscode/tasks.json", ".mcp.json", 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
     Sandbox,
+    /// In the sandbox, while no other command of the agent runs.
+    SandboxAlone,
     /// No sandbox works here.
     Unavailable,
     /// The caller asks to run it without the sandbox.
     Waived,
+}
+
+impl Confinement {
+    pub(crate) fn is_sandboxed(self) -> bool {
+        matches!(self, Self::Sandbox | Self::SandboxAlone)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +46,27 @@ pub enum Network {
     Proxy,
     /// No sockets that lead out of the sandbox.
     None,
+}
+
+/// Changes of protected files that git may make; they are checked afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GitChanges {
+    /// The files, which the sandbox leaves writable.
+    pub paths: Vec<AbsPath>,
+    /// Whether files of linked worktrees may be removed.
+    pub worktrees: bool,
+    /// Set if files may become what a commit or stash has.
+    pub checkout: Option<Checkout>,
+}
+
+/// The directories of a work tree that git changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkout {
+    pub top: AbsPath,
+    /// The directory of the work tree's own state.
+    pub own: AbsPath,
+    /// The directory that it shares with other work trees.
+    pub shared: AbsPath,
 }
 
 /// Limits of a command's processes.
@@ -56,6 +85,9 @@ pub struct SandboxProfile {
     pub read_only: Vec<AbsPath>,
     /// Paths inside writable directories that stay as they are, also missing ones.
     pub protected: Vec<AbsPath>,
+    /// Exceptions for git, which the sandbox itself does not know.
+    #[serde(skip)]
+    pub git: GitChanges,
     /// The directory whose subdirectories have their protected files reverted.
     ///
     /// The sandbox does not deny these changes, and missing files are not protected.

@@ -607,6 +607,7 @@ impl Shared {
             }
         }
         prepared.envs(command.env.iter().map(|(name, value)| (name, value)));
+        prepared.envs(grant.iter().flat_map(|it| it.environment()).map(|(name, value)| (name, value)));
         let mark = match std::env::var(MARK) {
             Ok(outer) if !outer.is_empty() => format!("{outer},{name}"),
             _ => name.clone(),

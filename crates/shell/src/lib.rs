@@ -7,6 +7,8 @@
 mod command_line;
 mod dangers;
 mod destruction;
+mod git;
+mod git_config;
 mod influence;
 mod inner;
 mod intrusion;
@@ -21,6 +23,8 @@ mod word;
 mod tests;
 
 pub use command_line::{CommandLine, quote};
+pub use git::{GitCommand, PlainCommand, plain_commands};
+pub use git_config::{git_settings, harmless_part, is_harmless_change, unsafe_settings};
 pub use options::acting_option;
 
 use dangers::Danger;

@@ -126,7 +126,7 @@ fn git(command: &Command, report: Report<'_>) {
         "restore" if !long("--staged") && !short('S') || short('W') || long("--worktree") => {
             "discards uncommitted changes"
         }
-        "config" if rest.iter().any(|word| names_program(&word.text)) => "names a program that git runs",
+        "config" if is_unsafe_setting(rest) => "may name a program that git runs",
         "reflog" if has(rest, &["expire", "delete"]) => "deletes the reflog or unreachable commits",
         "gc" if rest
             .iter()
@@ -142,25 +142,18 @@ fn git(command: &Command, report: Report<'_>) {
     report(Hit::of(command, about));
 }
 
-/// Whether a setting of git names a program or where it finds them.
-fn names_program(setting: &str) -> bool {
-    let setting = setting.to_ascii_lowercase();
-    let ends = [
-        "hookspath",
-        "pager",
-        "editor",
-        "sshcommand",
-        "fsmonitor",
-        "helper",
-        "program",
-        "askpass",
-        ".cmd",
-        "textconv",
-        ".clean",
-        ".smudge",
-        ".process",
-    ];
-    setting.contains('.') && ends.iter().any(|end| setting.ends_with(end))
+/// Whether `git config` with these words writes a setting that may name a program.
+fn is_unsafe_setting(words: &[Word]) -> bool {
+    const VALUED: [&str; 6] = ["--blob", "--comment", "--default", "--file", "--type", "-f"];
+    let text = |at: usize| words.get(at).map_or("", |word| &word.text);
+    let is_setting = |at: &usize| {
+        text(*at).contains('.')
+            && !text(*at).starts_with('-')
+            && (*at == 0 || !VALUED.contains(&text(at - 1)))
+    };
+    let reads = text(0) == "get" || words.iter().any(|word| word.text.starts_with("--get"));
+    let setting = (0..words.len()).find(is_setting).filter(|_| !reads);
+    setting.is_some_and(|at| !super::git_config::is_harmless_setting(text(at), text(at + 1)))
 }
 
 /// Checks for commands that delete databases and remote resources.

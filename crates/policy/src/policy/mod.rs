@@ -20,6 +20,7 @@
 mod audit;
 mod evaluate;
 mod explain;
+mod git_line;
 mod hosts;
 mod prompt;
 mod protected;
@@ -40,6 +41,7 @@ use self::evaluate::Found;
 pub use self::explain::{Explanation, NamedProgram};
 pub use self::hosts::{COMMANDS, HostPermit};
 use self::prompt::{Asked, to_be_confirmed};
+use self::sandbox_profile::LineUse;
 pub use self::subjects::{Subject, SubjectState, Subjects};
 use crate::grants::{Grants, Term};
 use crate::policy::audit::{Audit, By, Classified, Decided};
@@ -477,6 +479,8 @@ impl Policy {
             program: request.command.program.clone(),
             args,
             sandbox: request.changes.as_ref().and_then(|files| self.program_profile(files)),
+            environment: Vec::new(),
+            note: None,
             variables: self.variable_rules(),
             max_memory: self.options.exec.max_memory.filter(|_| request.is_command),
         })
@@ -558,7 +562,7 @@ impl Policy {
             files: Vec::new(),
         };
         let known_as = match confinement {
-            Confinement::Sandbox => format!("{by} in the sandbox"),
+            Confinement::Sandbox | Confinement::SandboxAlone => format!("{by} in the sandbox"),
             _ => by.to_owned(),
         };
         let judge = || {
@@ -591,8 +595,8 @@ impl Policy {
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
         self.permit_run(by, command, confinement, approver, cancel).await?;
-        let is_confined = confinement == Confinement::Sandbox;
-        let sandbox = if is_confined { self.sandbox_profile(&[]) } else { None };
+        let is_confined = confinement.is_sandboxed();
+        let sandbox = if is_confined { self.sandbox_profile(&LineUse::default()) } else { None };
         let max_memory = self.options.exec.max_memory;
         Ok(SpawnGrant { sandbox, max_memory, ..self.granted(by, command) })
     }
@@ -608,7 +612,7 @@ impl Policy {
         what: &str,
     ) -> Result<(), Denied> {
         let is_required = self.options.exec.sandbox == SandboxMode::Required;
-        if confinement == Confinement::Sandbox || !is_required {
+        if confinement.is_sandboxed() || !is_required {
             return Ok(());
         }
         let reason = format!(
@@ -620,7 +624,7 @@ impl Policy {
 
     /// Whether a program runs without the sandbox that the settings ask for.
     fn lacks_sandbox(&self, confinement: Confinement) -> bool {
-        confinement != Confinement::Sandbox && self.options.exec.sandbox != SandboxMode::Off
+        !confinement.is_sandboxed() && self.options.exec.sandbox != SandboxMode::Off
     }
 
     /// Permits attaching to a process, which is outside the sandbox.

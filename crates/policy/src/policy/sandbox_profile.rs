@@ -13,9 +13,21 @@ use paths::canonical_existing as canonical;
 use paths::{AbsPath, credential_names};
 use shell::Named;
 
+use super::git_line::{self, GitLine};
+use super::shell_command::{Line, surroundings};
 use super::{Decision, Policy, ProgramFiles, SandboxMode};
 use crate::rules::Capability;
-use crate::{EXECUTED, Network, SandboxProfile};
+use crate::{Checkout, EXECUTED, GitChanges, Network, SandboxProfile};
+
+/// Rights of a line beyond those of other commands.
+#[derive(Default)]
+pub(super) struct LineUse {
+    tool: Option<&'static Tool>,
+    git: GitLine,
+    pub(super) environment: Vec<(String, String)>,
+    /// Why git has no keys and network.
+    pub(super) note: Option<String>,
+}
 
 /// Programs, and the names in the home directory that they read and write.
 struct Tool {
@@ -24,6 +36,7 @@ struct Tool {
     writes: &'static [&'static str],
 }
 
+/// The first is git, which [`GitLine`] decides about.
 const TOOLS: &[Tool] = &[
     Tool { programs: &["git"], reads: &[".ssh", ".git-credentials", ".netrc"], writes: &[".gnupg"] },
     Tool { programs: &["ssh", "scp", "sftp", "rsync"], reads: &[".ssh"], writes: &[] },
@@ -93,6 +106,8 @@ const CACHES: &[Cache] = &[
 ];
 
 /// Limit on the submodules whose hooks and settings stay as they are.
+///
+/// It is also the limit on linked worktrees.
 const MAX_MODULES: usize = 50;
 
 /// Directories for temporary files of all programs.
@@ -101,14 +116,44 @@ const MAX_MODULES: usize = 50;
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
 impl Policy {
-    /// The limits of a line with these commands; `None` without a sandbox.
-    pub(super) fn sandbox_profile(&self, commands: &[Named]) -> Option<SandboxProfile> {
+    /// Rights of a line beyond those of other commands.
+    ///
+    /// With `alone`, no other command of the agent can change what it was checked for.
+    pub(super) fn line_use(&self, text: &str, line: &Line, alone: bool) -> LineUse {
+        let root = &self.options.root;
+        let commands = shell::plain_commands(text, &surroundings(root));
+        let mut git = GitLine::of(commands.as_deref(), &line.commands, root, Repository::find(root).as_ref());
+        let mut environment = Vec::new();
+        let mut tool = tool_of(&line.commands).filter(|_| !line.is_doubtful);
+        let writable = match git.has_keys || tool.is_some() {
+            true => self.sandbox_profile(&LineUse::default()).map_or_else(Vec::new, |it| it.writable),
+            false => Vec::new(),
+        };
+        if !alone {
+            git.withhold_keys("another command may run at the same time");
+        }
+        if let (true, Err(why)) = (git.has_keys, git_line::user_settings(&writable)) {
+            git.withhold_keys(&why);
+        }
+        if git.has_keys {
+            tool = TOOLS.first();
+            environment.extend(git_line::settings());
+        }
+        if tool.is_some() {
+            environment.extend(git_line::without_writable(&writable));
+        }
+        let note = git.withheld.take().map(|why| format!("git ran without keys and network: {why}"));
+        LineUse { tool, git, environment, note }
+    }
+
+    /// The limits of a line; `None` without a sandbox.
+    pub(super) fn sandbox_profile(&self, line: &LineUse) -> Option<SandboxProfile> {
         let mode = self.options.exec.sandbox;
         if mode == SandboxMode::Off {
             return None;
         }
         let home = home();
-        let tool = tool_of(commands);
+        let tool = line.tool;
         let names = |get: fn(&Tool) -> &'static [&'static str]| tool.map_or(&[][..], get);
         let in_home = |name: &str| home.as_ref().map(|home| canonical(&home.join(name)));
 
@@ -145,7 +190,7 @@ impl Policy {
         read_only.retain(|path| writable.iter().any(|open| path.starts_with(open)));
         let created = caches.into_iter().filter(|it| !it.path.as_path().exists() && is_installed(it.tool));
 
-        let mut protected = Vec::new();
+        let (mut protected, mut changed) = (Vec::new(), Vec::new());
         let modules = repository.iter().flat_map(Repository::modules).collect::<Vec<_>>();
         for git in repository.iter().map(|it| &it.git).chain(&modules) {
             // The second would lead git to other settings.
@@ -153,21 +198,31 @@ impl Policy {
         }
         // A repository that the command creates is inspected.
         protected.extend(Some(root.join(".git")).filter(|path| path.as_path().symlink_metadata().is_err()));
-        let is_git = names(|tool| tool.programs).contains(&"git");
-        if !is_git {
-            // git itself changes these, when it is configured and when it checks out files.
-            protected.extend(repository.iter().flat_map(|it| it.settings.iter().cloned()));
-            protected.extend(modules.iter().map(|git| git.join("config")));
-            let top = repository.as_ref().map(|it| &it.top).filter(|top| **top != root);
-            for directory in std::iter::once(&root).chain(top) {
-                protected.extend(EXECUTED.map(|name| directory.join(name)));
-            }
+        // git changes some when it is configured, checks out files, or moves worktrees.
+        let mut add = |may_change: bool, paths: Vec<AbsPath>| {
+            if may_change { changed.extend(paths) } else { protected.extend(paths) }
+        };
+        if let Some(repository) = &repository {
+            add(line.git.configures, repository.settings.clone());
+            add(line.git.configures, modules.iter().map(|git| git.join("config")).collect());
+            add(line.git.worktrees, repository.worktrees());
+            // A file that names the directory.
+            add(
+                false,
+                vec![repository.top.join(".git")].into_iter().filter(|it| it.as_path().is_file()).collect(),
+            );
+        }
+        let top = repository.as_ref().map(|it| &it.top).filter(|top| **top != root);
+        for directory in std::iter::once(&root).chain(top) {
+            add(line.git.checks_out, EXECUTED.map(|name| directory.join(name)).to_vec());
         }
         // A link is protected itself too: a command could put a directory in its place.
         let is_link = |path: &AbsPath| path.as_path().is_symlink();
-        let links = protected.iter().flat_map(|path| [path.parent(), Some(path.clone())]).flatten();
-        let links: Vec<AbsPath> = links.filter(is_link).collect();
-        let protected = protected.iter().map(canonical).chain(links).collect();
+        let with_links = |paths: &[AbsPath]| {
+            let links = paths.iter().flat_map(|path| [path.parent(), Some(path.clone())]).flatten();
+            paths.iter().map(canonical).chain(links.filter(is_link)).collect()
+        };
+        let protected = with_links(&protected);
 
         let used =
             |name: &&str| names(|tool| tool.reads).contains(name) || names(|tool| tool.writes).contains(name);
@@ -188,7 +243,16 @@ impl Policy {
             writable,
             read_only: read_only.iter().map(canonical).collect(),
             protected,
-            nested: (!is_git).then(|| root.clone()),
+            git: GitChanges {
+                paths: with_links(&changed),
+                worktrees: line.git.worktrees,
+                checkout: repository.filter(|_| line.git.checks_out).map(|it| Checkout {
+                    top: it.top,
+                    own: it.own,
+                    shared: it.git,
+                }),
+            },
+            nested: Some(root.clone()),
             hidden,
             readable: self.options.shown.iter().map(canonical).collect(),
             // A tool reaches its servers and agents by protocols of its own.
@@ -200,7 +264,7 @@ impl Policy {
 
     /// The limits of a definition's program; `None` without a sandbox.
     pub(super) fn program_profile(&self, files: &ProgramFiles) -> Option<SandboxProfile> {
-        let mut profile = self.sandbox_profile(&[])?;
+        let mut profile = self.sandbox_profile(&LineUse::default())?;
         let root = &self.options.root;
         // A link may have been put in the place of a directory.
         // A file can be created only where its directory is writable.
@@ -235,13 +299,15 @@ impl Policy {
     }
 }
 
-/// The tool that all commands of a line are, apart from such as `cd`.
+/// The tool other than git that all commands of a line are.
+///
+/// Neutral commands such as `cd` may be between.
 fn tool_of(commands: &[Named]) -> Option<&'static Tool> {
     let mut working = commands.iter().filter(|command| !command.neutral).peekable();
     working.peek()?;
     let programs: Vec<&str> =
         working.map(|command| command.words.first().map_or("", String::as_str)).collect();
-    TOOLS.iter().find(|tool| programs.iter().all(|program| tool.programs.contains(program)))
+    TOOLS.iter().skip(1).find(|tool| programs.iter().all(|program| tool.programs.contains(program)))
 }
 
 fn home() -> Option<AbsPath> {
@@ -280,15 +346,17 @@ fn is_installed(tool: &str) -> bool {
 }
 
 /// The git repository that a workspace is in.
-struct Repository {
+pub(super) struct Repository {
     /// The worktree.
-    top: AbsPath,
+    pub(super) top: AbsPath,
+    /// The directory of the worktree's own state.
+    own: AbsPath,
     /// The directory of branches, objects and hooks, shared by worktrees.
-    git: AbsPath,
+    pub(super) git: AbsPath,
     /// The worktree and git's directories.
     directories: Vec<AbsPath>,
     /// Files that name programs for git to run.
-    settings: Vec<AbsPath>,
+    pub(super) settings: Vec<AbsPath>,
 }
 
 impl Repository {
@@ -296,10 +364,21 @@ impl Repository {
         let top = std::iter::successors(Some(root.clone()), AbsPath::parent)
             .find(|directory| directory.join(".git").as_path().exists())?;
         let (own, git) = git_directories(&top)?;
-        let mut settings = vec![git.join("config"), own.join("config.worktree")];
-        // A file that names the directory.
-        settings.extend(Some(top.join(".git")).filter(|path| path.as_path().is_file()));
-        Some(Self { directories: vec![top.clone(), own, git.clone()], top, git, settings })
+        let settings = vec![git.join("config"), own.join("config.worktree")];
+        Some(Self { directories: vec![top.clone(), own.clone(), git.clone()], top, own, git, settings })
+    }
+
+    /// The files that lead git from linked worktrees to their settings.
+    fn worktrees(&self) -> Vec<AbsPath> {
+        let entries = std::fs::read_dir(self.git.join("worktrees").as_path()).into_iter().flatten().flatten();
+        let mut found = Vec::new();
+        for own in entries.take(MAX_MODULES).filter_map(|entry| AbsPath::new(entry.path())) {
+            let gitdir = own.join("gitdir");
+            let text = std::fs::read_to_string(gitdir.as_path()).unwrap_or_default();
+            found.extend(AbsPath::new(text.trim()).filter(|path| path.file_name() == ".git"));
+            found.extend([own.join("commondir"), own.join("config.worktree"), gitdir]);
+        }
+        found
     }
 
     /// The git directories of submodules, also of those inside submodules.
@@ -365,7 +444,7 @@ mod tests {
     #[test]
     fn a_line_of_one_tool_uses_what_it_works_with() {
         for (lines, programs) in [
-            (&["cd x", "git push"][..], Some("git")),
+            (&["cd x", "git push"][..], None),
             (&["git log", "cat a"], None),
             (&["docker ps"], Some("docker")),
             (&["cd x"], None),
@@ -384,7 +463,7 @@ mod tests {
             std::fs::create_dir_all(top.join(directory)).unwrap();
         }
         let root = top.join("sub");
-        let profile = policy(&root, SandboxMode::Auto).sandbox_profile(&commands(&["ls"])).unwrap();
+        let profile = policy(&root, SandboxMode::Auto).sandbox_profile(&LineUse::default()).unwrap();
         for writable in [top.clone(), root.clone(), AbsPath::new("/tmp").unwrap()] {
             assert!(profile.writable.iter().any(|it| writable.starts_with(it)), "{writable}");
         }
@@ -393,10 +472,13 @@ mod tests {
         }
         // The parent of the project is its own too, but then the project could not be read.
         assert!(profile.hidden.contains(&root.join("state")) && !profile.hidden.contains(&top));
-        let git = policy(&root, SandboxMode::Required).sandbox_profile(&commands(&["git fetch"])).unwrap();
+        let configures =
+            LineUse { git: GitLine { configures: true, ..GitLine::default() }, ..LineUse::default() };
+        let git = policy(&root, SandboxMode::Required).sandbox_profile(&configures).unwrap();
         assert!(git.required && !git.protected.contains(&top.join(".git/config")));
+        assert!(git.git.paths.contains(&top.join(".git/config")));
         assert!(git.protected.contains(&top.join(".git/hooks")));
-        assert!(policy(&root, SandboxMode::Off).sandbox_profile(&commands(&["ls"])).is_none());
+        assert!(policy(&root, SandboxMode::Off).sandbox_profile(&configures).is_none());
     }
 
     #[test]

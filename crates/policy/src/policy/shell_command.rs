@@ -36,6 +36,8 @@ pub(super) struct Line {
     /// Warnings that the question shows.
     pub(super) notes: Vec<String>,
     pub(super) commands: Vec<Named>,
+    /// Whether some effects are known only at run time.
+    pub(super) is_doubtful: bool,
 }
 
 /// The command line that `command` passes to a shell.
@@ -72,7 +74,7 @@ impl Policy {
             );
             return Err(self.deny(Capability::Exec, By::Policy, reason, vec![command.to_string()]));
         };
-        let sandboxed = confinement == Confinement::Sandbox;
+        let sandboxed = confinement.is_sandboxed();
         // Each permitted line is remembered separately.
         let known_as =
             if sandboxed { format!("{by} {text}") } else { format!("{by} without sandbox {text}") };
@@ -101,9 +103,14 @@ impl Policy {
             line
         };
         let grant = |line: &Line| {
-            let sandbox = if sandboxed { self.sandbox_profile(&line.commands) } else { None };
             let max_memory = self.options.exec.max_memory;
-            SpawnGrant { sandbox, max_memory, ..self.granted(by, command) }
+            let granted = SpawnGrant { max_memory, ..self.granted(by, command) };
+            if !sandboxed {
+                return granted;
+            }
+            let used = self.line_use(text, line, confinement == Confinement::SandboxAlone);
+            let sandbox = self.sandbox_profile(&used);
+            SpawnGrant { sandbox, environment: used.environment, note: used.note, ..granted }
         };
         let line = judge();
         let line = if line.judged.decision == Decision::Ask {
@@ -187,11 +194,11 @@ impl Policy {
         let class = class.map(|it| Classified { class: it.class, tier: it.tier });
         let mut notes: Vec<String> = found.findings.iter().filter(|it| it.sure).map(describe).collect();
         notes.extend(found.doubts.iter().cloned());
-        let found_commands = found.commands.clone();
+        let (found_commands, is_doubtful) = (found.commands.clone(), !found.doubts.is_empty());
         let line = |decision, reason: String| {
             let found = Found { decision, reason, answered: false };
             let (judged, notes) = (self.trusted_only(Capability::Exec, found), notes.clone());
-            Line { judged, class, notes, commands: found_commands.clone() }
+            Line { judged, class, notes, commands: found_commands.clone(), is_doubtful }
         };
         if !self.options.exec.enabled {
             return line(Decision::Deny, super::evaluate::SWITCHED_OFF.to_owned());
@@ -339,7 +346,7 @@ pub(super) fn command_of(words: &[String], root: &AbsPath) -> CommandLine {
     CommandLine { program: program.into(), args, env: Vec::new(), cwd: root.clone() }
 }
 
-fn surroundings(root: &AbsPath) -> Surroundings {
+pub(super) fn surroundings(root: &AbsPath) -> Surroundings {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
     let own = std::iter::once(std::process::id()).chain(parent.filter(|pid| *pid > 1)).collect();
     Surroundings { root: root.to_string(), home: std::env::var("HOME").ok().filter(|it| !it.is_empty()), own }

@@ -32,7 +32,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use paths::AbsPath;
-use policy::{Network, SandboxProfile};
+use policy::{GitChanges, Network, SandboxProfile};
 use serde::{Deserialize, Serialize};
 use shell::CommandLine;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -260,6 +260,7 @@ pub(crate) fn probe(level: SandboxLevel, network: Network) -> (CommandLine, Spec
         created: Vec::new(),
         read_only: Vec::new(),
         protected: Vec::new(),
+        git: GitChanges::default(),
         nested: None,
         hidden: AbsPath::new(PROBED).into_iter().collect(),
         readable: Vec::new(),
@@ -382,6 +383,7 @@ mod tests {
             created: Vec::new(),
             read_only: Vec::new(),
             protected: Vec::new(),
+            git: GitChanges::default(),
             nested: None,
             hidden: Vec::new(),
             readable: Vec::new(),

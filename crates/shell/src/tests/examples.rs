@@ -266,6 +266,7 @@ pub(super) const ALL: &[Examples] = &[
             "git checkout .",
             "git restore a.rs",
             "git config core.hooksPath x",
+            "git config -f x.cfg diff.a.textconv x",
             "git commit --amen",
         ],
         harmless: &[
@@ -281,7 +282,9 @@ pub(super) const ALL: &[Examples] = &[
             "git clean -n",
             "git checkout main",
             "git restore --staged a.rs",
-            "git config user.name x",
+            "git config user.email a.b@c.d",
+            "git config -f x.cfg alias.co checkout",
+            "git config --get core.pager",
             "git commit -a",
             "git reset HEAD a.rs",
             "git push origin main",

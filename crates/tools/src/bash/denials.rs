@@ -102,6 +102,7 @@ mod tests {
             created: Vec::new(),
             read_only: Vec::new(),
             protected: vec![top.join("project/.husky")],
+            git: policy::GitChanges::default(),
             nested: None,
             hidden: vec![top.join("own")],
             readable: Vec::new(),

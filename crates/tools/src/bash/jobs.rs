@@ -60,6 +60,11 @@ impl Job {
         self.ended.borrow().is_none()
     }
 
+    pub(super) fn has_succeeded(&self) -> bool {
+        let ended = *self.ended.borrow();
+        matches!(ended, Some(JobEnd { reason: run::EndReason::Exited(status), .. }) if status.success())
+    }
+
     pub fn end(&self, ended: JobEnd) {
         self.set_ended.send_replace(Some(ended));
     }
@@ -140,6 +145,11 @@ impl Shell {
     /// Whether the next result of `run` is its first, which describes the sandbox.
     pub(super) fn notes_sandbox(&self, run: &RunId) -> bool {
         self.noted.lock().replace(run.clone()).is_none_or(|last| last != *run)
+    }
+
+    /// Whether a command runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.jobs().iter().any(|job| job.is_running())
     }
 
     /// Adds a job for a new command; `None` if too many are running.

@@ -21,7 +21,7 @@ pub(crate) use denials::find as find_denials;
 use jobs::Job;
 pub(crate) use network::CommandHosts;
 use paths::AbsPath;
-use policy::{COMMANDS, Effects, ErrorCode, Writes};
+use policy::{COMMANDS, Confinement, Effects, ErrorCode, Writes};
 use process::{SandboxLevel, deadlines};
 pub(crate) use sandbox::describe_reverted;
 use serde::Deserialize;
@@ -140,7 +140,12 @@ impl Bash {
         let unsaved = crate::unsaved::confirm(&self.context, line, cx).await?;
         let command = self.command(line);
         let status = sandbox::status(&context.shell, args.sandbox.unwrap_or(true), cx).await;
-        let grant = cx.grant_line("bash", &command, sandbox::confinement(status.as_ref())).await?;
+        let is_alone = !args.background && !context.shell.is_running();
+        let confinement = match sandbox::confinement(status.as_ref()) {
+            Confinement::Sandbox if is_alone => Confinement::SandboxAlone,
+            other => other,
+        };
+        let grant = cx.grant_line("bash", &command, confinement).await?;
         let Some(job) = context.shell.open(line) else {
             let message = "too many commands are running; stop one with {\"job\": …, \"stop\": true}";
             return Err(Failure::new(ErrorCode::WrongState, message));
@@ -200,6 +205,9 @@ impl Bash {
             let mut denied = blocking(find).await?;
             denied.extend(hosts.denied());
             sandbox.note_denied(denied);
+        }
+        if let Some(note) = grant.note().filter(|_| !job.has_succeeded()) {
+            sandbox.note(note);
         }
         let wrote = match before {
             Some(before) => self.compare(before, label, cx).await?,

@@ -45,7 +45,7 @@ impl Report {
             SandboxLevel::None => format!("\nsandbox: none ({detail}); commands run with the user's rights"),
             level => format!(
                 "\nsandbox: {}. Commands change only the project, /tmp and caches, read no keys or logins, and reach \
-                 hosts only by HTTP, which asks for each new host; a line of only `git` may do more. \
+                 hosts only by HTTP, which asks for each new host; only `git fetch`, `pull` and `push` have keys, in a line of their own. \
                  `\"sandbox\": false` asks to run a command without it.",
                 level.name()
             ),
@@ -73,6 +73,14 @@ impl Report {
             self.text = format!("\nthe sandbox denied: {}; {ask}{}", denied.join(", "), self.text);
         }
         self.denied = denied;
+    }
+
+    /// Adds a line about a limit that the command may have met.
+    pub(super) fn note(&mut self, text: &str) {
+        self.text = format!(
+            "\n{text}; `\"sandbox\": false` asks the user to run it without the sandbox{}",
+            self.text
+        );
     }
 
     /// Adds the changes of protected files to the result.

@@ -32,8 +32,21 @@ pub(super) async fn ask_git(
     blobs: BTreeSet<[u8; 20]>,
     processes: &Arc<Processes>,
 ) -> HashMap<[u8; 20], Vec<u8>> {
+    let contents = read_objects(root, git, &blobs.iter().map(hex).collect::<Vec<_>>(), processes).await;
+    blobs.into_iter().zip(contents).filter_map(|(blob, content)| Some((blob, content?))).collect()
+}
+
+/// Reads the contents of blobs by their names, such as `HEAD:PATH`.
+///
+/// `None` for one that does not exist; fewer if git does not print all.
+pub(super) async fn read_objects(
+    root: &AbsPath,
+    git: &Path,
+    names: &[String],
+    processes: &Arc<Processes>,
+) -> Vec<Option<Vec<u8>>> {
     let (command, grant) = SpawnGrant::for_git_objects(root, git);
-    let mut found = HashMap::new();
+    let mut found = Vec::new();
     let mut process = match processes.spawn(&command, &grant).await {
         Ok(process) => process,
         Err(error) => {
@@ -44,14 +57,14 @@ pub(super) async fn ask_git(
     let (Some(mut stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
         return found;
     };
-    let names: String = blobs.iter().map(|blob| hex(blob) + "\n").collect();
+    let names: String = names.iter().flat_map(|name| [name, "\n"]).collect();
     let writes = async move {
         // git may end before it has read all: its answers so far count.
         if let Err(error) = stdin.write_all(names.as_bytes()).await {
             tracing::debug!(%error, "git did not read all names");
         }
     };
-    let reads = read_blobs(stdout, &blobs, &mut found);
+    let reads = read_blobs(stdout, &mut found);
     if tokio::time::timeout(GIT_DEADLINE, futures_util::future::join(writes, reads)).await.is_err() {
         tracing::warn!("git did not return the contents of files in time");
     }
@@ -61,23 +74,23 @@ pub(super) async fn ask_git(
 
 /// Reads the answers of `git cat-file --batch`, in the order of the names.
 ///
-/// Each is `NAME blob SIZE`, the content, a line end.
-async fn read_blobs(
-    stdout: tokio::process::ChildStdout,
-    blobs: &BTreeSet<[u8; 20]>,
-    found: &mut HashMap<[u8; 20], Vec<u8>>,
-) {
+/// Each is `NAME blob SIZE`, the content, a line end; or `NAME missing`.
+async fn read_blobs(stdout: tokio::process::ChildStdout, found: &mut Vec<Option<Vec<u8>>>) {
     use tokio::io::AsyncBufReadExt;
     let mut reader = tokio::io::BufReader::new(stdout);
     let mut left = MOST_BYTES;
-    for blob in blobs {
-        let mut line = String::new();
-        if !matches!(reader.read_line(&mut line).await, Ok(1..)) {
+    loop {
+        let mut line = Vec::new();
+        if !matches!(reader.read_until(b'\n', &mut line).await, Ok(1..)) {
             return;
         }
-        let mut words = line.split_whitespace().skip(1);
-        let (kind, size) = (words.next(), words.next().and_then(|size| size.parse::<u64>().ok()));
-        let (Some("blob"), Some(size)) = (kind, size) else { continue };
+        let line = String::from_utf8_lossy(&line);
+        let mut words = line.trim_end().rsplit(' ');
+        let (size, kind) = (words.next().and_then(|size| size.parse::<u64>().ok()), words.next());
+        let Some(size) = size else {
+            found.push(None);
+            continue;
+        };
         if size > left {
             return;
         }
@@ -87,7 +100,7 @@ async fn read_blobs(
         if !read {
             return;
         }
-        found.insert(*blob, content);
+        found.push(Some(content).filter(|_| kind == Some("blob")));
     }
 }
 

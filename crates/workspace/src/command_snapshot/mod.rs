@@ -4,7 +4,6 @@
 //! the contents of those that git does not have. After the command, each difference becomes an entry of the
 //! journal, as if it had been committed. The second scan reads only files whose stamps changed.
 
-mod git_config;
 mod git_index;
 mod git_objects;
 mod nested_files;

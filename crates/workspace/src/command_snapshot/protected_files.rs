@@ -9,16 +9,18 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
-use policy::SpawnGrant;
+use policy::{Checkout, GitChanges, SpawnGrant};
 use process::{Processes, SandboxLevel};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use shell::{harmless_part, is_harmless_change, unsafe_settings};
 
-use super::git_config::{harmless_part, is_harmless_change, unsafe_keys};
+use super::git_objects::read_objects;
 use super::nested_files::NestedFiles;
 
 /// Limits: number of files, bytes of one, and bytes of all.
@@ -41,13 +43,30 @@ pub struct ProtectedFiles {
     tops: Vec<AbsPath>,
     root: Option<AbsPath>,
     unprotected: Vec<String>,
+    /// Changes that git may make.
+    git: GitChanges,
+    /// Those of `tops` that it may change.
+    changing: BTreeSet<AbsPath>,
+    /// The commit of the newest stash.
+    stash: Option<String>,
+    processes: Option<Arc<Processes>>,
 }
 
 impl Drop for ProtectedFiles {
     fn drop(&mut self) {
-        RUNNING.lock().release(&self.tops, self.root.as_ref());
+        RUNNING.lock().release(self);
     }
 }
+
+/// Contents of changed files in git, that of the commit first.
+type Versions = BTreeMap<PathBuf, Vec<Option<Vec<u8>>>>;
+
+/// Why a change stays.
+const CHECKED_OUT: &str = "git checked it out";
+
+/// Names of protected files that git reads itself.
+const SETTINGS: [&str; 2] = ["config", "config.worktree"];
+const WORKTREE: [&str; 4] = [".git", "commondir", "config.worktree", "gitdir"];
 
 /// The state from before the first of the running programs.
 #[derive(Debug)]
@@ -62,6 +81,8 @@ struct Running {
 #[derive(Debug)]
 struct Top {
     users: usize,
+    /// Those among them that run git, which may change it.
+    git_users: usize,
     before: BTreeMap<PathBuf, State>,
     /// Whether `before` has all files.
     is_whole: bool,
@@ -124,16 +145,23 @@ enum Content {
 
 impl ProtectedFiles {
     /// Reads the protected files of `grant`, before its program starts.
-    pub async fn before(grant: &SpawnGrant, processes: &Processes) -> Option<Self> {
+    pub async fn before(grant: &SpawnGrant, processes: &Arc<Processes>) -> Option<Self> {
         let (paths, root) = (grant.sandbox()?.protected.clone(), grant.sandbox()?.nested.clone());
+        let git = grant.sandbox()?.git.clone();
         let has_mounts = match processes.sandbox().await.level {
             SandboxLevel::Bwrap => true,
             SandboxLevel::Landlock => false,
             SandboxLevel::None => return None,
         };
+        let processes = Arc::clone(processes);
         let work = move || {
+            let stash = git.checkout.as_ref().map(|it| it.shared.join("refs/stash"));
+            let stash = stash.and_then(|path| std::fs::read_to_string(path.as_path()).ok());
             let mut running = RUNNING.lock();
-            running.start(paths, has_mounts, root)
+            let mut protected = running.start(paths, git, has_mounts, root);
+            protected.stash = stash.map(|text| text.trim().to_owned());
+            protected.processes = Some(processes);
+            protected
         };
         tokio::task::spawn_blocking(work).await.ok()
     }
@@ -142,12 +170,47 @@ impl ProtectedFiles {
     pub async fn after(this: Option<Self>) -> Vec<ProtectedChange> {
         let Some(protected) = this else { return Vec::new() };
         let work = move || {
-            let changes = RUNNING.lock().revert(&protected.tops, protected.root.as_ref());
+            let changed = RUNNING.lock().changed_by_checkout(&protected);
+            (changed, protected)
+        };
+        let Ok((changed, protected)) = tokio::task::spawn_blocking(work).await else { return Vec::new() };
+        let versions = protected.ask_git(changed).await;
+        let work = move || {
+            let changes = RUNNING.lock().revert(&protected, &versions);
             // Takes the lock again.
             drop(protected);
             changes
         };
         tokio::task::spawn_blocking(work).await.unwrap_or_default()
+    }
+
+    /// The contents of files in the present commit and the stash from before.
+    async fn ask_git(&self, paths: Vec<PathBuf>) -> Versions {
+        let (Some(Checkout { top, own, .. }), Some(processes)) = (&self.git.checkout, &self.processes) else {
+            return Versions::new();
+        };
+        let stash = self.stash.iter().flat_map(|stash| [stash.clone(), format!("{stash}^3")]);
+        let sources: Vec<String> = std::iter::once("HEAD".to_owned()).chain(stash).collect();
+        let tracked = paths.into_iter().filter_map(|path| {
+            let relative = path.strip_prefix(top.as_path()).ok()?.to_str()?.to_owned();
+            (!relative.contains('\n')).then_some((path, relative))
+        });
+        let (tracked, names): (Vec<PathBuf>, Vec<String>) = tracked.unzip();
+        if tracked.is_empty() {
+            return Versions::new();
+        }
+        let names = names.iter().flat_map(|name| sources.iter().map(move |it| format!("{it}:{name}")));
+        let contents = read_objects(top, own.as_path(), &names.collect::<Vec<_>>(), processes).await;
+        tracked.into_iter().zip(contents.chunks_exact(sources.len()).map(<[_]>::to_vec)).collect()
+    }
+
+    /// Whether git may have made this change of its own files.
+    fn may_configure(&self, top: &AbsPath, before: Option<&State>, now: Option<&Stamp>) -> bool {
+        let name = top.file_name();
+        let is_of_worktree = self.git.worktrees && WORKTREE.contains(&name.as_str());
+        self.changing.contains(top)
+            && (is_of_worktree && (now.is_none() || name == "gitdir")
+                || is_harmless(top.as_path(), before, now, true))
     }
 
     /// Files that the limits left out, as noun phrases.
@@ -172,20 +235,26 @@ impl Running {
     /// Adds a program with these resolved protected paths. Blocks.
     ///
     /// With `has_mounts`, the program cannot change those that exist and are no links.
-    fn start(&mut self, paths: Vec<AbsPath>, has_mounts: bool, root: Option<AbsPath>) -> ProtectedFiles {
+    fn start(
+        &mut self,
+        paths: Vec<AbsPath>,
+        git: GitChanges,
+        has_mounts: bool,
+        root: Option<AbsPath>,
+    ) -> ProtectedFiles {
         // An earlier program may have changed what paths and searches lead to.
         if let Some(known) = root.as_ref().and_then(|root| self.roots.get_mut(root)) {
             known.users += 1;
             let (tops, unprotected) = (known.tops.clone(), known.unprotected.clone());
-            return self.add_user(tops, root, unprotected);
+            return self.add_user(tops, git, root, unprotected);
         }
         let (mut tops, mut unprotected) = (BTreeSet::new(), Vec::new());
         let (mut files, mut bytes) = (MAX_FILES, MAX_BYTES);
-        for path in paths {
-            tops.insert(self.add(&path, &mut files, &mut bytes, |top| {
+        for path in paths.iter().chain(&git.paths) {
+            tops.insert(self.add(path, &mut files, &mut bytes, |top| {
                 let is_mount = has_mounts && !path.as_path().is_symlink();
-                top.mount = Some(&path).filter(|_| is_mount).and_then(OpenFile::open);
-                let parent = path.parent().filter(|_| !has_mounts && exists(&path));
+                top.mount = Some(path).filter(|_| is_mount).and_then(OpenFile::open);
+                let parent = path.parent().filter(|_| !has_mounts && exists(path));
                 top.around = parent.as_ref().and_then(OpenFile::open);
             }));
         }
@@ -217,21 +286,32 @@ impl Running {
             let (tops, unprotected) = (tops.clone(), unprotected.clone());
             self.roots.insert(root.clone(), Root { users: 1, tops, nested: found, unprotected });
         }
-        self.add_user(tops, root, unprotected)
+        self.add_user(tops, git, root, unprotected)
     }
 
     fn add_user(
         &mut self,
         tops: Vec<AbsPath>,
+        git: GitChanges,
         root: Option<AbsPath>,
         unprotected: Vec<String>,
     ) -> ProtectedFiles {
+        let nested = root.as_ref().and_then(|root| self.roots.get(root)).map(|it| it.nested.as_slice());
+        let nested = nested.filter(|_| git.checkout.is_some()).unwrap_or_default();
+        let is_changing =
+            |top: &&AbsPath| git.paths.contains(top) || nested.contains(top) && top.file_name() != ".git";
+        let changing: BTreeSet<AbsPath> = tops.iter().filter(is_changing).cloned().collect();
         for path in &tops {
             if let Some(top) = self.tops.get_mut(path) {
                 top.users += 1;
+                if changing.contains(path) {
+                    top.git_users += 1;
+                    // For this program, it is no mount.
+                    top.mount = None;
+                }
             }
         }
-        ProtectedFiles { tops, root, unprotected }
+        ProtectedFiles { tops, root, unprotected, git, changing, stash: None, processes: None }
     }
 
     /// Reads `path` unless it is known; returns the known path around it.
@@ -251,21 +331,29 @@ impl Running {
             let content = read(&path, stamp, bytes);
             (path, State { stamp, content })
         });
-        let mut top =
-            Top { users: 0, before: states.collect(), is_whole, mount: None, around: None, repository: None };
+        let mut top = Top {
+            users: 0,
+            git_users: 0,
+            before: states.collect(),
+            is_whole,
+            mount: None,
+            around: None,
+            repository: None,
+        };
         complete(&mut top);
         self.tops.insert(path.clone(), top);
         path.clone()
     }
 
-    fn release(&mut self, tops: &[AbsPath], root: Option<&AbsPath>) {
-        for path in tops {
+    fn release(&mut self, program: &ProtectedFiles) {
+        for path in &program.tops {
             if let Some(top) = self.tops.get_mut(path) {
                 top.users -= 1;
+                top.git_users -= usize::from(program.changing.contains(path));
             }
         }
         self.tops.retain(|_, top| top.users > 0);
-        if let Some(known) = root.and_then(|root| self.roots.get_mut(root)) {
+        if let Some(known) = program.root.as_ref().and_then(|root| self.roots.get_mut(root)) {
             known.users -= 1;
         }
         self.roots.retain(|_, root| root.users > 0);
@@ -280,11 +368,43 @@ impl Running {
         paths
     }
 
-    /// Reverts all changes below `tops`, and returns them. Blocks.
-    fn revert(&mut self, paths: &[AbsPath], root: Option<&AbsPath>) -> Vec<ProtectedChange> {
-        let mut changes = Changes::default();
-        let known = || paths.iter().filter_map(|path| Some((path, self.tops.get(path)?)));
-        for (_, top) in known() {
+    /// The protected files of a program, except those that another program of git changes.
+    ///
+    /// They are judged when that one ends.
+    fn tops_of<'a>(&'a self, program: &'a ProtectedFiles) -> impl Iterator<Item = (&'a AbsPath, &'a Top)> {
+        let known = program.tops.iter().filter_map(|path| Some((path, self.tops.get(path)?)));
+        known.filter(|(path, top)| top.git_users == usize::from(program.changing.contains(*path)))
+    }
+
+    /// The changed files that git may have checked out. Blocks.
+    fn changed_by_checkout(&self, program: &ProtectedFiles) -> Vec<PathBuf> {
+        let is_checked_out = |path: &AbsPath| {
+            let name = path.file_name();
+            program.changing.contains(path)
+                && !SETTINGS.contains(&name.as_str())
+                && !WORKTREE.contains(&name.as_str())
+        };
+        let tops = || {
+            let all = self.tops_of(program).filter(|(path, _)| is_checked_out(path));
+            all.filter(|_| program.git.checkout.is_some())
+        };
+        let (after, _) = scan(tops().map(|(path, _)| path), &mut MAX_SCANNED.clone());
+        let before: BTreeMap<&PathBuf, &State> = tops().flat_map(|(_, top)| &top.before).collect();
+        let removed = before
+            .iter()
+            .filter(|(path, state)| !after.contains_key(**path) && state.content != Content::Directory);
+        let changed = after.iter().filter(|(path, stamp)| {
+            !is_directory_mode(stamp.2) && before.get(path).is_none_or(|state| state.stamp != **stamp)
+        });
+        let all = removed.map(|(path, _)| *path).chain(changed.map(|(path, _)| path));
+        all.take(MAX_FILES).cloned().collect()
+    }
+
+    /// Reverts all changes after the end of `program`, and returns them. Blocks.
+    fn revert(&mut self, program: &ProtectedFiles, versions: &Versions) -> Vec<ProtectedChange> {
+        let (mut changes, root) = (Changes::default(), program.root.as_ref());
+        let known = || self.tops_of(program);
+        for (_, top) in known().filter(|(path, _)| !program.changing.contains(*path)) {
             if let Some(around) = &top.around
                 && inode(&around.path) != Some(around.inode)
                 && let Some(outcome) = around.restore(&mut changes.kept).transpose()
@@ -320,26 +440,40 @@ impl Running {
 
         let (after, _) = scan(tops.iter().copied(), &mut MAX_SCANNED.clone());
         let tops = || tops.iter().filter_map(|path| Some((*path, self.tops.get(*path)?)));
-        let before: BTreeMap<&PathBuf, (&State, &Top)> = tops()
-            .flat_map(|(_, top)| top.before.iter().map(move |(path, state)| (path, (state, top))))
+        let before: BTreeMap<&PathBuf, (&State, &AbsPath, &Top)> = tops()
+            .flat_map(|(name, top)| top.before.iter().map(move |(path, state)| (path, (state, name, top))))
             .collect();
-        let top_of =
-            |path: &Path| tops().find(|(top, _)| path.starts_with(top.as_path())).map(|(_, top)| top);
+        let is_checked_out = |path: &Path| {
+            let path = path.to_owned();
+            let was = before.range::<PathBuf, _>(&path..).take_while(|(it, _)| it.starts_with(&path));
+            let was = was.filter(|(_, (state, ..))| state.content != Content::Directory);
+            let is = after.range(path.clone()..).take_while(|(it, _)| it.starts_with(&path));
+            let is = is.filter(|(_, stamp)| !is_directory_mode(stamp.2));
+            let mut files = was.map(|(path, _)| *path).chain(is.map(|(path, _)| path)).peekable();
+            files.peek().is_some() && files.all(|file| is_version(file, versions.get(file)))
+        };
         let mut accepted = Vec::new();
         let is_new = |path: &Path| after.contains_key(path) && !before.contains_key(&path.to_owned());
-        for path in after.keys().filter(|path| is_new(path)) {
-            let top = top_of(path);
+        for (path, now) in after.iter().filter(|(path, _)| is_new(path)) {
+            let Some((name, top)) = tops().find(|(name, _)| path.starts_with(name.as_path())) else {
+                continue;
+            };
             // A removed directory takes its entries with it.
-            if path.parent().is_some_and(is_new) || top.is_some_and(|top| !top.is_whole) {
+            if path.parent().is_some_and(is_new) || !top.is_whole {
                 continue;
             }
-            match top.is_some_and(|top| top.is_intact(path)) {
-                true => accepted.push(path.clone()),
-                false => changes.revert(path, None),
+            let is_setting = path == name.as_path() && program.may_configure(name, None, Some(now));
+            if is_setting || top.is_intact(path) {
+                accepted.push(path.clone());
+            } else if is_checked_out(path) {
+                changes.push(path, Err(CHECKED_OUT.to_owned()));
+                accepted.push(path.clone());
+            } else {
+                changes.revert(path, None, Some(now));
             }
         }
-        for (path, (state, top)) in before {
-            let now = after.get(path);
+        for (path, (state, name, top)) in &before {
+            let now = after.get(*path);
             let is_same = match state.content {
                 Content::Directory => is_directory(path),
                 _ if now == Some(&state.stamp) => true,
@@ -351,13 +485,22 @@ impl Running {
             if is_same {
                 continue;
             }
-            if top.is_intact(path) || top.mount.is_some() && is_harmless(path, state, now) {
-                accepted.push(path.clone());
-                continue;
-            }
-            // A removed directory is reported once.
-            if path.ancestors().skip(2).take(1).all(Path::exists) {
-                changes.revert(path, Some(state));
+            let has_harmless_settings = || {
+                let is_known = top.mount.is_some() || top.repository.is_some();
+                is_known && is_harmless(path, Some(state), now, false)
+            };
+            let is_setting = path.as_path() == name.as_path()
+                && (program.may_configure(name, Some(state), now) || has_harmless_settings());
+            if is_setting || top.is_intact(path) {
+                accepted.push((*path).clone());
+            } else if is_checked_out(path) {
+                if now.is_some() {
+                    changes.push(path, Err(CHECKED_OUT.to_owned()));
+                }
+                accepted.push((*path).clone());
+            } else if path.ancestors().skip(2).take(1).all(Path::exists) {
+                // A removed directory is reported once.
+                changes.revert(path, Some(state), now);
             }
         }
         if let Some(root) = root {
@@ -401,7 +544,7 @@ impl Running {
             let config = git.join(name);
             let Some(State { stamp, content }) = present(config.as_path()) else { continue };
             let (keys, rest) = match &content {
-                Content::File(bytes) => (unsafe_keys(bytes).join(", "), harmless_part(bytes)),
+                Content::File(bytes) => (unsafe_settings(bytes).join(", "), harmless_part(bytes)),
                 _ => ("it cannot be read".to_owned(), None),
             };
             if !keys.is_empty() {
@@ -488,9 +631,13 @@ impl Changes {
     }
 
     /// Restores what was at `path`; `None` removes it.
-    fn revert(&mut self, path: &Path, state: Option<&State>) {
+    fn revert(&mut self, path: &Path, state: Option<&State>, now: Option<&Stamp>) {
+        let keys = new_unsafe_settings(path, state, now);
         let outcome = restore(path, state);
-        self.add(path, outcome, "protected");
+        match keys.is_empty() {
+            true => self.add(path, outcome, "protected"),
+            false => self.add(path, outcome, &format!("it may run programs: {}", keys.join(", "))),
+        }
     }
 
     fn set_aside(&mut self, path: &Path, reason: &str) {
@@ -561,15 +708,53 @@ fn git_directory(path: &AbsPath) -> Option<AbsPath> {
     Some(canonical(&path.parent()?.join(named)))
 }
 
-/// Whether a setting of git changed that neither runs programs nor is an address.
-fn is_harmless(path: &Path, state: &State, now: Option<&Stamp>) -> bool {
-    let is_config = path.file_name().is_some_and(|name| name == "config" || name == "config.worktree");
-    match (&state.content, now.map(|now| read(path, *now, &mut MAX_FILE.clone()))) {
-        (Content::File(before), Some(Content::File(after))) if is_config => {
-            is_harmless_change(before, &after)
-        }
-        _ => false,
+fn is_directory_mode(mode: u32) -> bool {
+    rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::Directory
+}
+
+/// The settings of git in a file before and now.
+fn settings_of(path: &Path, before: Option<&State>, now: Option<&Stamp>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let is_config = path.file_name().is_some_and(|name| SETTINGS.iter().any(|it| name == *it));
+    let before = match before.map(|state| &state.content) {
+        None => Vec::new(),
+        Some(Content::File(bytes)) => bytes.clone(),
+        Some(_) => return None,
+    };
+    match now.filter(|_| is_config).map(|now| read(path, *now, &mut MAX_FILE.clone()))? {
+        Content::File(now) => Some((before, now)),
+        _ => None,
     }
+}
+
+/// Whether only settings of git changed that run no programs, nor addresses unless they may.
+fn is_harmless(path: &Path, before: Option<&State>, now: Option<&Stamp>, may_change_addresses: bool) -> bool {
+    settings_of(path, before, now)
+        .is_some_and(|(before, now)| is_harmless_change(&before, &now, may_change_addresses))
+}
+
+fn new_unsafe_settings(path: &Path, before: Option<&State>, now: Option<&Stamp>) -> Vec<String> {
+    let Some((before, now)) = settings_of(path, before, now) else { return Vec::new() };
+    let known = unsafe_settings(&before);
+    unsafe_settings(&now).into_iter().filter(|key| !known.contains(key)).collect()
+}
+
+/// Whether a file is as git has it in one of `versions`, or missing like in the first.
+fn is_version(path: &Path, versions: Option<&Vec<Option<Vec<u8>>>>) -> bool {
+    let Some(versions) = versions else { return false };
+    let content = stamp(path).map(|stamp| read(path, stamp, &mut MAX_FILE.clone()));
+    let now = match content {
+        None => return versions.first().is_some_and(Option::is_none),
+        Some(Content::File(bytes)) => bytes,
+        Some(Content::Link(target)) => target.into_os_string().into_encoded_bytes(),
+        Some(Content::Directory | Content::Unknown) => return false,
+    };
+    versions.iter().flatten().any(|it| *it == now || *it == with_unix_lines(&now))
+}
+
+fn with_unix_lines(bytes: &[u8]) -> Vec<u8> {
+    let lines = bytes.iter().enumerate();
+    let kept = lines.filter(|(at, byte)| !(**byte == b'\r' && bytes.get(at + 1) == Some(&b'\n')));
+    kept.map(|(_, byte)| *byte).collect()
 }
 
 /// The end of the file that was at a path.
@@ -722,7 +907,7 @@ fn scan<'a>(
             break;
         }
         *left -= 1;
-        if rustix::fs::FileType::from_raw_mode(stamp.2) == rustix::fs::FileType::Directory {
+        if is_directory_mode(stamp.2) {
             pending.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|it| it.path()));
         }
         found.insert(path, stamp);
@@ -747,12 +932,12 @@ mod tests {
     impl Alone {
         fn start(paths: &[AbsPath], has_mounts: bool, root: Option<&AbsPath>) -> Self {
             let mut running = Running::new();
-            let protected = running.start(paths.to_vec(), has_mounts, root.cloned());
+            let protected = running.start(paths.to_vec(), GitChanges::default(), has_mounts, root.cloned());
             Self(running, protected)
         }
 
         fn revert(mut self) -> Vec<ProtectedChange> {
-            self.0.revert(&self.1.tops, self.1.root.as_ref())
+            self.0.revert(&self.1, &Versions::new())
         }
     }
 
@@ -849,18 +1034,18 @@ mod tests {
         let files = [(".git/config", "a"), (".vscode/tasks.json", "a"), ("sub/.envrc", "a")];
         create(&top, &files);
         let paths = at(&top, &[".git/config", ".vscode/tasks.json"]);
-        let mut running = Running::new();
-        let first = running.start(paths.clone(), false, Some(top.clone()));
+        let (mut running, none) = (Running::new(), GitChanges::default);
+        let first = running.start(paths.clone(), none(), false, Some(top.clone()));
         create(&top, &files.map(|(name, _)| (name, "changed")));
         create(&top, &[("sub/r/.git/config", "[core]\nfsmonitor = x")]);
         std::fs::rename(top.join(".vscode"), top.join("moved")).unwrap();
         std::os::unix::fs::symlink(top.join("moved"), top.join(".vscode")).unwrap();
         let tasks = [top.join(".vscode"), top.join("moved/tasks.json")];
-        let second = running.start([&paths[..1], &tasks].concat(), false, Some(top.clone()));
-        let git = running.start(paths[..1].to_vec(), false, None);
+        let second = running.start([&paths[..1], &tasks].concat(), none(), false, Some(top.clone()));
+        let git = running.start(paths[..1].to_vec(), none(), false, None);
         let end = |running: &mut Running, it: &ProtectedFiles| {
-            let changes = running.revert(&it.tops, it.root.as_ref());
-            running.release(&it.tops, it.root.as_ref());
+            let changes = running.revert(it, &Versions::new());
+            running.release(it);
             shown(&changes, &top)
         };
         assert_eq!(end(&mut running, &git), [".git/config"]);
@@ -869,9 +1054,48 @@ mod tests {
         assert_eq!(end(&mut running, &first), Vec::<String>::new());
         assert_eq!(files.map(|(name, _)| text(&top, name)), ["a", "a", "a"]);
         assert!(running.tops.is_empty() && running.roots.is_empty());
-        let third = running.start(paths, false, Some(top.clone()));
+        let third = running.start(paths, none(), false, Some(top.clone()));
         assert_eq!(end(&mut running, &third), Vec::<String>::new());
         [first, second, git, third].into_iter().for_each(std::mem::forget);
+    }
+
+    #[test]
+    fn the_end_of_git_judges_its_changes_among_running_programs() {
+        let (_temp, top) = top();
+        create(&top, &[(".git/config", "[remote \"o\"]\nurl = a\n"), (".envrc", "a"), (".husky/old", "a")]);
+        let paths = at(&top, &[".git/config", ".envrc", ".husky"]);
+        let mut running = Running::new();
+        let first = running.start(paths.clone(), GitChanges::default(), true, Some(top.clone()));
+        let directory = top.join(".git");
+        let checkout = Some(Checkout { top: top.clone(), own: directory.clone(), shared: directory });
+        let git = GitChanges { paths: paths.clone(), worktrees: false, checkout };
+        let second = running.start(Vec::new(), git, true, Some(top.clone()));
+
+        create(&top, &[(".git/config", "[remote \"o\"]\nurl = b\n"), (".envrc", "b"), (".husky/new/x", "b")]);
+        std::fs::remove_file(top.join(".husky/old")).unwrap();
+        assert_eq!(running.revert(&first, &Versions::new()), []);
+        let changed = running.changed_by_checkout(&second);
+        assert_eq!(
+            changed,
+            [".husky/old", ".envrc", ".husky/new/x"].map(|name| top.join(name)).map(PathBuf::from)
+        );
+        let versions = [None, Some(b"b".to_vec()), Some(b"b".to_vec())].map(|it| vec![it]);
+        let versions = changed.into_iter().zip(versions).collect();
+        let changes = running.revert(&second, &versions);
+        assert_eq!(
+            shown(&changes, &top),
+            [".husky/new", ".envrc"].map(|name| format!("{name} {CHECKED_OUT}"))
+        );
+        running.release(&second);
+
+        // What git left is the state to restore, and the first program may have lost its mounts.
+        create(&top, &[(".git/config", "[core]\nfsmonitor = x\n"), (".envrc", "c"), (".husky/old", "a")]);
+        let changes = running.revert(&first, &versions);
+        assert_eq!(shown(&changes, &top), [".husky/old", ".envrc", ".git/config"]);
+        assert_eq!([text(&top, ".envrc"), text(&top, ".git/config")], ["b", "[remote \"o\"]\nurl = b\n"]);
+        let how = "it may run programs: core.fsmonitor; the change is kept beside it as `config.reverted-1`";
+        assert_eq!(changes[2].outcome.as_deref(), Ok(how));
+        [first, second].into_iter().for_each(std::mem::forget);
     }
 
     #[test]

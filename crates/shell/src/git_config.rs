@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-/// Sections with harmless keys; without keys, all of them.
+use super::acting_option;
+
+/// Sections with keys that are harmless with every value; without keys, all of them.
 ///
 /// Only sections of [`NAMED`] may have a name (`[branch "main"]`).
 const HARMLESS: &[(&str, &[&str])] = &[
@@ -58,7 +60,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("gc", &["auto", "autodetach", "autopacklimit", "pruneexpire", "worktreepruneexpire"]),
     ("index", &[]),
     ("init", &["defaultbranch"]),
-    ("lfs", &["repositoryformatversion"]),
+    ("lfs", &["access", "locksverify", "repositoryformatversion"]),
     ("log", &[]),
     ("maintenance", &["auto", "strategy"]),
     ("merge", &["conflictstyle", "ff", "renames", "renamelimit"]),
@@ -90,39 +92,108 @@ const HARMLESS: &[(&str, &[&str])] = &[
 ];
 
 /// Sections whose names are of the user's choice.
-const NAMED: [&str; 4] = ["branch", "color", "remote", "submodule"];
+const NAMED: [&str; 5] = ["branch", "color", "lfs", "remote", "submodule"];
+
+/// Subcommands that an alias may have.
+const ALIASED: &[&str] = &[
+    "add",
+    "blame",
+    "branch",
+    "checkout",
+    "cherry-pick",
+    "commit",
+    "describe",
+    "diff",
+    "fetch",
+    "log",
+    "ls-files",
+    "merge",
+    "pull",
+    "push",
+    "remote",
+    "reset",
+    "restore",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "stash",
+    "status",
+    "switch",
+    "tag",
+    "worktree",
+];
 
 /// The keys of `config` that are not known to be harmless, in order.
 ///
 /// A text that this parser does not understand is one of them.
-pub(super) fn unsafe_keys(config: &[u8]) -> Vec<String> {
+pub fn unsafe_settings(config: &[u8]) -> Vec<String> {
     match parse(config) {
-        Some(entries) => unsafe_keys_of(&entries),
+        Some(entries) => {
+            let named = entries.iter().filter(|(key, values)| !is_harmless(key, values));
+            named.map(|(key, _)| render(key)).collect()
+        }
         None => vec!["a line that cannot be parsed".to_owned()],
     }
 }
 
-fn unsafe_keys_of(entries: &BTreeMap<Key, Values>) -> Vec<String> {
-    let unsafe_entries = entries.iter().filter(|((section, name, key), values)| {
-        let keys = HARMLESS.iter().find(|(known, _)| known == section).map(|(_, keys)| *keys);
-        let is_known = keys.is_some_and(|keys| keys.is_empty() || keys.contains(&key.as_str()));
-        let has_name = name.as_ref().is_none_or(|_| NAMED.contains(&section.as_str()));
-        !is_known
-            || !has_name
-            || key.ends_with("url") && values.iter().flatten().any(|value| names_helper(value))
+/// The settings, as `section.name.key` and value; `None` if the text cannot be parsed.
+pub fn git_settings(config: &[u8]) -> Option<Vec<(String, String)>> {
+    let entries = parse(config)?.into_iter();
+    let settings = entries.flat_map(|(key, values)| {
+        let value = |value: Option<String>| value.unwrap_or_else(|| TRUE.to_owned());
+        values.into_iter().map(move |it| (render(&key), value(it)))
     });
-    let render = |(section, name, key): &Key| match name {
+    Some(settings.collect())
+}
+
+/// Whether the setting `section.name.key` is known to be harmless with this value.
+pub(super) fn is_harmless_setting(setting: &str, value: &str) -> bool {
+    let Some((section, rest)) = setting.split_once('.') else { return false };
+    let (name, key) = rest.rsplit_once('.').map_or((None, rest), |(name, key)| (Some(name.to_owned()), key));
+    let key = (section.to_ascii_lowercase(), name, key.to_ascii_lowercase());
+    is_harmless(&key, &vec![Some(value.to_owned())])
+}
+
+/// The value of a key without one.
+const TRUE: &str = "true";
+
+fn is_harmless((section, name, key): &Key, values: &Values) -> bool {
+    let keys = HARMLESS.iter().find(|(known, _)| known == section).map(|(_, keys)| *keys);
+    let is_known = keys.is_some_and(|keys| keys.is_empty() || keys.contains(&key.as_str()))
+        && name.as_ref().is_none_or(|_| NAMED.contains(&section.as_str()));
+    let is_harmless_value = |value: &str| match (section.as_str(), name, key.as_str()) {
+        _ if names_helper(value) || key.ends_with("url") && value.starts_with('-') => false,
+        ("core", None, "fsmonitor") | ("pager", None, _) => {
+            let switches = ["", "0", "1", "false", "no", "off", "on", TRUE, "yes"];
+            switches.contains(&value.to_ascii_lowercase().as_str())
+        }
+        ("alias", None, _) => is_harmless_alias(value),
+        ("submodule", Some(_), "update") => ["checkout", "merge", "none", "rebase"].contains(&value),
+        _ => is_known,
+    };
+    values.iter().all(|value| is_harmless_value(value.as_deref().unwrap_or(TRUE)))
+}
+
+fn is_harmless_alias(value: &str) -> bool {
+    let words: Vec<String> =
+        std::iter::once("git").chain(value.split_whitespace()).map(str::to_owned).collect();
+    let subcommand = words.get(1).map_or("", String::as_str);
+    // Quoted words would need another parser.
+    ALIASED.contains(&subcommand) && !value.contains(['\'', '"', '\\']) && acting_option(&words).is_none()
+}
+
+fn render((section, name, key): &Key) -> String {
+    match name {
         Some(name) => format!("{section}.{name}.{key}"),
         None => format!("{section}.{key}"),
-    };
-    unsafe_entries.map(|(key, _)| render(key)).collect()
+    }
 }
 
 /// The harmless entries of `config`; `None` if it cannot be parsed.
-pub(super) fn harmless_part(config: &[u8]) -> Option<Vec<u8>> {
+pub fn harmless_part(config: &[u8]) -> Option<Vec<u8>> {
     let mut text = String::new();
     for (key, values) in parse(config)? {
-        if unsafe_keys_of(&BTreeMap::from([(key.clone(), values.clone())])).is_empty() {
+        if is_harmless(&key, &values) {
             let quote = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
             let name = key.1.map(|name| format!(" {}", quote(&name))).unwrap_or_default();
             text.push_str(&format!("[{}{name}]\n", key.0));
@@ -137,17 +208,15 @@ pub(super) fn harmless_part(config: &[u8]) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// Whether a change leaves all addresses and unsafe keys as they are.
-pub(super) fn is_harmless_change(before: &[u8], after: &[u8]) -> bool {
+/// Whether a change leaves all unsafe settings as they are.
+///
+/// The addresses of remotes are unsafe too, unless `may_change_addresses`.
+pub fn is_harmless_change(before: &[u8], after: &[u8], may_change_addresses: bool) -> bool {
     let (Some(old), Some(new)) = (parse(before), parse(after)) else { return false };
-    let allowed = unsafe_keys(before);
-    let changed = new.iter().filter(|(key, values)| old.get(*key) != Some(*values));
-    let is_address = |(section, _, key): &Key| section == "remote" && key.ends_with("url");
-    unsafe_keys(after).iter().all(|key| allowed.contains(key))
-        && changed.map(|(key, _)| key).all(|key| {
-            let is_known = unsafe_keys_of(&BTreeMap::from([(key.clone(), new[key].clone())])).is_empty();
-            is_known && !(is_address(key) && old.contains_key(key))
-        })
+    let is_fixed = |key @ (section, _, name): &Key| {
+        !may_change_addresses && section == "remote" && name.ends_with("url") && old.contains_key(key)
+    };
+    new.iter().all(|(key, values)| old.get(key) == Some(values) || is_harmless(key, values) && !is_fixed(key))
 }
 
 /// Values of a key in order; `None` without `=`.
@@ -160,7 +229,7 @@ type Key = (String, Option<String>, String);
 fn names_helper(address: &str) -> bool {
     let scheme = address.split_once("::").map(|(scheme, _)| scheme);
     let is_scheme = |it: &str| it.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
-    address.starts_with('-') || scheme.is_some_and(is_scheme)
+    scheme.is_some_and(is_scheme)
 }
 
 /// The entries with their values; `None` if the text is not in git's format.
@@ -250,14 +319,19 @@ mod tests {
     #[test]
     fn a_change_of_addresses_or_programs_is_not_harmless() {
         let before = "[core]\nfsmonitor = a\n[remote \"o\"]\nurl = https://example.org\n";
-        let with = |text: &str| is_harmless_change(before.as_bytes(), format!("{before}{text}").as_bytes());
+        let with =
+            |text: &str| is_harmless_change(before.as_bytes(), format!("{before}{text}").as_bytes(), false);
         assert!(with("[user]\nname = a\n[branch \"main\"]\nremote = o\n[remote \"p\"]\nurl = /x\n"));
         for text in
             ["[core]\nfsmonitor = b", "[alias]\na = !x", "[remote \"o\"]\nurl = https://example.com", "["]
         {
             assert!(!with(text), "{text}");
         }
-        assert!(is_harmless_change(before.as_bytes(), b""));
+        assert!(is_harmless_change(before.as_bytes(), b"", false));
+        let moved = before.replace("org", "com");
+        assert!(is_harmless_change(before.as_bytes(), moved.as_bytes(), true));
+        let helper = before.replace("https", "ext::https");
+        assert!(!is_harmless_change(before.as_bytes(), helper.as_bytes(), true));
     }
 
     #[test]
@@ -265,7 +339,7 @@ mod tests {
         let harmless = "\u{feff}[core]\n\trepositoryformatversion = 0\n\tfilemode = true # x\n[remote \"o]r\\\"igin\"]\n\
             url = git@example.org:a/b.git\r\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[user] name = \"A; \\\"B\\\"\" ; c\n\
             [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[submodule \"x\"]\n\tactive\n\turl = https://[::1]/x\n";
-        assert_eq!(unsafe_keys(harmless.as_bytes()), Vec::<String>::new());
+        assert_eq!(unsafe_settings(harmless.as_bytes()), Vec::<String>::new());
         for (config, keys) in [
             ("[core] fsmonitor = ./x", &["core.fsmonitor"][..]),
             ("[CORE]\nhooks\\\nPath = x", &["a line that cannot be parsed"]),
@@ -278,14 +352,38 @@ mod tests {
             ("[remote \"a\"]\nurl = ext::sh -c x\nuploadpack = x", &["remote.a.uploadpack", "remote.a.url"]),
             ("[include]\npath = x", &["include.path"]),
             ("[submodule \"x\"]\nupdate = !x", &["submodule.x.update"]),
+            ("[submodule \"x\"]\nupdate = none", &[]),
+            ("[core]\nfsmonitor", &[]),
+            ("[core]\nfsmonitor = false\\\n/x", &["core.fsmonitor"]),
+            ("[core]\nfsmonitor = \"\"./x", &["core.fsmonitor"]),
+            ("[core]\nbare = false # a \\\nfsmonitor = ./x", &["core.fsmonitor"]),
+            ("[a] [core] fsmonitor = ./x", &["core.fsmonitor"]),
+            ("[pager]\nlog = off\nshow = x", &["pager.show"]),
+            ("[alias]\nco = checkout", &[]),
+            ("[alias]\nst = submodule foreach ls", &["alias.st"]),
+            ("[alias]\nst = fetch --upload-pack=x", &["alias.st"]),
+            ("[alias]\nst = fetch '--upload-pack=x'", &["alias.st"]),
+            ("[branch \"x\"]\nremote = ext::x", &["branch.x.remote"]),
+            ("[credential]\nhelper = store --file=x", &["credential.helper"]),
+            ("[core]\ngitProxy = x", &["core.gitproxy"]),
+            ("[diff]\nexternal = x", &["diff.external"]),
+            ("[filter \"a\"]\nclean = x", &["filter.a.clean"]),
+            ("[merge \"a\"]\ndriver = x", &["merge.a.driver"]),
+            ("[gpg \"ssh\"]\nprogram = x", &["gpg.ssh.program"]),
+            ("[includeIf \"gitdir:/\"]\npath = x", &["includeif.gitdir:/.path"]),
+            ("[url \"ext::x\"]\ninsteadOf = a", &["url.ext::x.insteadof"]),
+            ("[protocol \"ext\"]\nallow = always", &["protocol.ext.allow"]),
+            ("[init]\ntemplateDir = x", &["init.templatedir"]),
+            ("[hook \"a\"]\nevent = pre-push", &["hook.a.event"]),
+            ("[lfs \"customtransfer.a\"]\npath = x", &["lfs.customtransfer.a.path"]),
             ("[core", &["a line that cannot be parsed"]),
             ("name = a", &["a line that cannot be parsed"]),
             ("[user]\nname = \"a\nb\"", &["a line that cannot be parsed"]),
         ] {
-            assert_eq!(unsafe_keys(config.as_bytes()), keys, "{config}");
+            assert_eq!(unsafe_settings(config.as_bytes()), keys, "{config}");
         }
         let part = harmless_part(format!("{harmless}[core]\nfsmonitor = x").as_bytes()).unwrap();
         assert_eq!(parse(&part), parse(harmless.as_bytes()));
-        assert_eq!(unsafe_keys(b"[user]\nname = \xff"), ["a line that cannot be parsed"]);
+        assert_eq!(unsafe_settings(b"[user]\nname = \xff"), ["a line that cannot be parsed"]);
     }
 }
