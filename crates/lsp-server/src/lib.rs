@@ -78,7 +78,7 @@ pub struct Connection {
     sessions: sessions::Sessions,
     comments: Comments,
     channels: debug::Channels,
-    review: review::EditorReview,
+    review: Arc<review::EditorReview>,
     editor_sessions: editor_debug::EditorSessions,
     homes: Homes,
     /// The agent whose profile sessions use, by name.
@@ -319,6 +319,7 @@ impl Server {
         projects.change_folders(&client.folders, &[]);
         documents.set_folder(projects.first_folder());
         projects.set_initial_settings(client.settings.clone());
+        let review = Arc::new(review::EditorReview::default());
         let connection = Arc::new(Connection {
             peer: peer.clone(),
             client: Arc::clone(&client),
@@ -327,10 +328,10 @@ impl Server {
             filter,
             projects,
             runs: Runs::default(),
-            sessions: sessions::Sessions::new(peer, self.agent.clone(), by_event),
+            sessions: sessions::Sessions::new(peer, self.agent.clone(), by_event, Arc::clone(&review)),
             comments: Comments::default(),
             channels: debug::Channels::default(),
-            review: review::EditorReview::default(),
+            review,
             editor_sessions: editor_debug::EditorSessions::default(),
             homes: self.homes.clone(),
             agent: self.agent.clone(),

@@ -27,6 +27,7 @@ use serde_json::value::RawValue;
 use wire::{Peer, RpcError, codes};
 use workspace::RunId;
 
+use crate::review::EditorReview;
 use crate::runs::{self, Work, WorkKind};
 use crate::{Connection, Reply};
 
@@ -40,9 +41,14 @@ pub struct Sessions {
 type LastRuns = Mutex<HashMap<String, RunId>>;
 
 impl Sessions {
-    pub fn new(peer: &Peer, agent: Option<String>, approver: Option<Arc<dyn Approver>>) -> Self {
+    pub fn new(
+        peer: &Peer,
+        agent: Option<String>,
+        approver: Option<Arc<dyn Approver>>,
+        review: Arc<EditorReview>,
+    ) -> Self {
         let last_runs = Arc::<LastRuns>::default();
-        let sink = Arc::new(SessionSink { peer: peer.clone(), last_runs: Arc::clone(&last_runs) });
+        let sink = Arc::new(SessionSink { peer: peer.clone(), last_runs: Arc::clone(&last_runs), review });
         Self {
             service: SessionService::new(ServiceOptions { sink, approver, default_agent: agent }),
             last_runs,
@@ -103,6 +109,7 @@ impl Sessions {
 struct SessionSink {
     peer: Peer,
     last_runs: Arc<LastRuns>,
+    review: Arc<EditorReview>,
 }
 
 impl EventSink for SessionSink {
@@ -111,6 +118,7 @@ impl EventSink for SessionSink {
             if let Event::AgentStart { run_id, .. } = &envelope.event {
                 self.last_runs.lock().insert(envelope.session_id.clone(), run_id.clone());
             }
+            self.review.observe(envelope);
             if let Err(closed) = self.peer.notify("pilcrow/event", envelope).await {
                 tracing::debug!(%closed, "an event was not sent");
             }
