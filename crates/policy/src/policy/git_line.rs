@@ -198,7 +198,7 @@ fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -
     let remotes: Vec<(String, String)> = settings.filter_map(remote).collect();
     let args = || commands.iter().flat_map(|git| git.args);
     let is_named = |name: &String| args().any(|word| word == name);
-    let any_named = remotes.iter().any(|(name, _)| is_named(name));
+    let any_named = remotes.iter().any(|(name, _)| is_named(name)) || args().any(|word| is_network(word));
     let mut used = remotes.iter().filter(|(name, _)| !any_named || is_named(name));
     if let Some((name, url)) = used.find(|(_, url)| !is_network(url)) {
         return Err(format!("the remote {name} is no address of a server ({url})"));

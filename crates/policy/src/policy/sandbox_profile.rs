@@ -511,6 +511,60 @@ mod tests {
     }
 
     #[test]
+    fn keys_need_a_line_settings_and_hooks_without_programs() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = canonical(&AbsPath::new(temp.path()).unwrap());
+        for directory in [".git/hooks", ".git/objects", "sub/.git", "bare/objects", "plain"] {
+            std::fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        std::fs::write(root.join("bare/HEAD"), "").unwrap();
+        let config = "[remote \"origin\"]\nurl = git@h:a\n[remote \"disk\"]\nurl = /a\n";
+        std::fs::write(root.join(".git/config"), config).unwrap();
+        let policy = policy(&root, SandboxMode::Auto);
+        let note = |line: &str, alone: bool| {
+            let used = policy.line_use(line, &policy.judge_line(line), alone);
+            assert_eq!(used.note.is_none(), used.git.has_keys, "{line}");
+            used.note.map(|note| note.split_once(": ").unwrap().1.to_owned()).unwrap_or_default()
+        };
+        for (line, expected) in [
+            ("git fetch origin", ""),
+            ("cd plain && git push origin HEAD; git status", ""),
+            ("git fetch disk", "the remote disk is no address of a server (/a)"),
+            ("git fetch", "the remote disk is no address of a server (/a)"),
+            ("git push origin ../x", "../x is no address of a server"),
+            ("git clone git@h:a /tmp/a", ""),
+            ("cd sub && git push origin", "it works in another repository"),
+            ("git -C bare push origin", "it works in another repository"),
+            ("git -C .. push origin", "it works in another repository"),
+            ("cd plain; cd ../sub; git push origin", "it works in another repository"),
+            ("git commit -m a && git push origin", "the line also has `git commit`"),
+            (
+                "git checkout x && git push origin",
+                "the line also has `git checkout`; run the commands that need keys alone",
+            ),
+            ("git push origin && ls", "the line also runs `ls`"),
+            ("A=1 git push origin", "the line has more than commands of git with constant words"),
+            (
+                "git push --receive-pack x origin",
+                "`git push` has an option or argument that may name a program",
+            ),
+        ] {
+            assert_eq!(note(line, true), expected, "{line}");
+        }
+        assert_eq!(note("git fetch origin", false), "another command may run at the same time");
+        std::fs::write(root.join(".git/hooks/pre-push"), "").unwrap();
+        std::fs::write(root.join(".git/hooks/post-merge.sample"), "").unwrap();
+        assert_eq!(note("git push origin", true), "the repository has the hook pre-push");
+        assert_eq!(note("git fetch origin", true), "");
+        std::fs::write(root.join(".git/config"), format!("{config}[core]\nhooksPath = a\n")).unwrap();
+        let expected = "the repository's settings name a program (core.hookspath = a)";
+        assert_eq!(note("git fetch origin", true), expected);
+        let configures = |line: &str| policy.line_use(line, &policy.judge_line(line), true).git.configures;
+        let lines = ["git config a.b c", "git remote add x y", "git checkout -b x", "git config a.b c | cat"];
+        assert_eq!(lines.map(configures), [true, true, false, false]);
+    }
+
+    #[test]
     fn a_git_file_opens_only_a_git_directory() {
         let temp = tempfile::tempdir().unwrap();
         let top = canonical(&AbsPath::new(temp.path()).unwrap());
