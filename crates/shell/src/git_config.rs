@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::acting_option;
 
-/// Sections with keys that are harmless with every value; without keys, all of them.
+/// Sections with keys that are harmless; without keys, all of them.
 ///
 /// Only sections of [`NAMED`] may have a name (`[branch "main"]`).
 const HARMLESS: &[(&str, &[&str])] = &[
@@ -136,7 +136,9 @@ pub fn unsafe_settings(config: &[u8]) -> Vec<String> {
     }
 }
 
-/// The settings, as `section.name.key` and value; `None` if the text cannot be parsed.
+/// The settings, as `section.name.key` and value.
+///
+/// `None` if the text cannot be parsed.
 pub fn git_settings(config: &[u8]) -> Option<Vec<(String, String)>> {
     let entries = parse(config)?.into_iter();
     let settings = entries.flat_map(|(key, values)| {

@@ -368,9 +368,9 @@ impl Running {
         paths
     }
 
-    /// The protected files of a program, except those that another program of git changes.
+    /// The protected files of a program that no other program of git changes.
     ///
-    /// They are judged when that one ends.
+    /// The others are judged when that one ends.
     fn tops_of<'a>(&'a self, program: &'a ProtectedFiles) -> impl Iterator<Item = (&'a AbsPath, &'a Top)> {
         let known = program.tops.iter().filter_map(|path| Some((path, self.tops.get(path)?)));
         known.filter(|(path, top)| top.git_users == usize::from(program.changing.contains(*path)))
@@ -726,7 +726,9 @@ fn settings_of(path: &Path, before: Option<&State>, now: Option<&Stamp>) -> Opti
     }
 }
 
-/// Whether only settings of git changed that run no programs, nor addresses unless they may.
+/// Whether only settings of git changed that run no programs.
+///
+/// Addresses of remotes stay too, unless `may_change_addresses`.
 fn is_harmless(path: &Path, before: Option<&State>, now: Option<&Stamp>, may_change_addresses: bool) -> bool {
     settings_of(path, before, now)
         .is_some_and(|(before, now)| is_harmless_change(&before, &now, may_change_addresses))
@@ -738,7 +740,7 @@ fn new_unsafe_settings(path: &Path, before: Option<&State>, now: Option<&Stamp>)
     unsafe_settings(&now).into_iter().filter(|key| !known.contains(key)).collect()
 }
 
-/// Whether a file is as git has it in one of `versions`, or missing like in the first.
+/// Whether a file is as in one of `versions`, or missing like in the first.
 fn is_version(path: &Path, versions: Option<&Vec<Option<Vec<u8>>>>) -> bool {
     let Some(versions) = versions else { return false };
     let content = stamp(path).map(|stamp| read(path, stamp, &mut MAX_FILE.clone()));
@@ -1088,7 +1090,7 @@ mod tests {
         );
         running.release(&second);
 
-        // What git left is the state to restore, and the first program may have lost its mounts.
+        // The change of git is the state to restore, and no mount shows whose the change is.
         create(&top, &[(".git/config", "[core]\nfsmonitor = x\n"), (".envrc", "c"), (".husky/old", "a")]);
         let changes = running.revert(&first, &versions);
         assert_eq!(shown(&changes, &top), [".husky/old", ".envrc", ".git/config"]);
