@@ -3,6 +3,7 @@
 
 local handlers = {}
 local capabilities = {}
+local on_init, on_exit
 local found, apply = pcall(require, 'pilcrow.apply')
 if found then
   handlers['workspace/applyEdit'] = apply.handler
@@ -18,11 +19,21 @@ if found then
   handlers['pilcrow/list'] = function(...)
     return require('pilcrow').on_list(...)
   end
+  handlers['pilcrow/event'] = function(...)
+    return require('pilcrow.session').on_event(...)
+  end
   handlers['pilcrow/debug/request'] = function(...)
     return require('pilcrow.debug').on_request(...)
   end
-  -- Accepts whole answers, and shows long ones in a window; lists go to the quickfix list.
-  capabilities = { experimental = { pilcrow = { answers = true, lists = true } } }
+  -- Accepts whole answers, and shows long ones in a window; lists go to the quickfix list. Answers the questions
+  -- of live sessions.
+  capabilities = { experimental = { pilcrow = { answers = true, lists = true, questions = true } } }
+  on_init = function(client)
+    require('pilcrow.client').on_ready(client)
+  end
+  on_exit = vim.schedule_wrap(function(...)
+    require('pilcrow.client').on_exit(...)
+  end)
 end
 
 return {
@@ -33,6 +44,8 @@ return {
   flags = { debounce_text_changes = 20 },
   handlers = handlers,
   capabilities = capabilities,
+  on_init = on_init,
+  on_exit = on_exit,
   -- One server for everything; further projects become its workspace folders.
   reuse_client = function(client, config)
     if client.name ~= config.name or client:is_stopped() then

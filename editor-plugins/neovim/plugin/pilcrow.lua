@@ -11,7 +11,7 @@ end, {
   nargs = '*',
   range = true,
   bang = true,
-  desc = 'Send Pilcrow a prompt, with ! a message to the current run; or stop, undo, redo, resume, answer, transcript',
+  desc = 'Open a session of Pilcrow; or send a prompt, with ! a message to the current run, or a subcommand',
   complete = function(lead, line)
     return require('pilcrow').complete(lead, line)
   end,
@@ -31,6 +31,13 @@ vim.api.nvim_create_autocmd('LspAttach', {
     if client and client.name == 'pilcrow' then
       require('pilcrow.debug').follow()
     end
+  end,
+})
+vim.api.nvim_create_autocmd({ 'BufReadCmd', 'BufWinEnter', 'BufWipeout', 'WinEnter' }, {
+  group = group,
+  pattern = 'pilcrow://*',
+  callback = function(event)
+    require('pilcrow.view').on_buffer(event.event, event.buf)
   end,
 })
 vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile' }, {

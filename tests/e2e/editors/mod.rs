@@ -10,3 +10,4 @@ mod open_files;
 mod plugins;
 mod rename;
 mod request_lines;
+mod sessions;

@@ -2,45 +2,23 @@
 
 local M = {}
 
-local NAME = 'pilcrow'
+local client = require('pilcrow.client')
+
+local NAME = client.NAME
 local ANSWER = 'pilcrow://answer'
-
-local function complain(message)
-  vim.notify('pilcrow: ' .. message, vim.log.levels.ERROR)
-end
-
----@param buffer? integer
----@return vim.lsp.Client?
-local function client_for(buffer)
-  local filter = { name = NAME, bufnr = buffer }
-  return vim.lsp.get_clients(filter)[1] or vim.lsp.get_clients({ name = NAME })[1]
-end
 
 --- Runs a command of the server, which reports by progress and messages.
 ---@param command string
 ---@param argument table
 ---@param answered? fun(result: table) receives the server's response
 function M.execute(command, argument, answered)
-  local client = client_for(0)
-  if not client then
-    local path = vim.g.pilcrow_path or 'pilcrow'
-    if vim.fn.executable(path) == 0 then
-      complain(('%s is not found; install it or set g:pilcrow_path (:checkhealth pilcrow)'):format(path))
-    elseif vim.lsp.is_enabled(NAME) then
-      complain('the server is not running; it starts with the next file you open (:edit)')
-    else
-      complain("the server is not running; add vim.lsp.enable('pilcrow') to your init.lua and open a file")
-    end
+  local connection = client.find(0)
+  if not connection then
+    client.complain_missing()
     return
   end
   local params = { command = command, arguments = { argument } }
-  client:request('workspace/executeCommand', params, function(err, result)
-    if err then
-      complain(err.message)
-    elseif answered then
-      answered(result)
-    end
-  end, vim.api.nvim_get_current_buf())
+  client.request(connection, 'workspace/executeCommand', params, answered)
 end
 
 --- Sends a prompt.
@@ -48,10 +26,10 @@ end
 ---@param range? { [1]: integer, [2]: integer } first and last line, from 1; default: the cursor
 ---@param resume? string the session to continue
 function M.prompt(text, range, resume)
-  local client = client_for(0)
+  local connection = client.find(0)
   local argument = { text = text, resume = resume }
-  if client and vim.lsp.buf_is_attached(0, client.id) then
-    local encoding = client.offset_encoding
+  if connection and vim.lsp.buf_is_attached(0, connection.id) then
+    local encoding = connection.offset_encoding
     local params
     if range then
       local last = vim.fn.getline(range[2])
@@ -67,8 +45,8 @@ end
 
 -- The current file selects the project if several are open.
 local function current_file()
-  local client = client_for(0)
-  if client and vim.lsp.buf_is_attached(0, client.id) then
+  local connection = client.find(0)
+  if connection and vim.lsp.buf_is_attached(0, connection.id) then
     return { uri = vim.uri_from_bufnr(0) }
   end
   return vim.empty_dict()
@@ -84,7 +62,7 @@ end
 function M.resume()
   M.execute('pilcrow.sessions', current_file(), function(result)
     if #result.sessions == 0 then
-      complain('there is no session yet')
+      client.complain('there is no session yet')
       return
     end
     local function shown(session)
@@ -123,26 +101,54 @@ function M.transcript()
   M.execute('pilcrow.transcript', vim.empty_dict())
 end
 
+--- Opens the session that was used last, or a new one, in a split.
+---@param range? { [1]: integer, [2]: integer } lines of the current file to mention in the prompt
+function M.open(range)
+  require('pilcrow.view').open(range)
+end
+
+--- Opens a new session.
+function M.new()
+  require('pilcrow.view').new()
+end
+
+--- One line about the session that was used last, for a status line; empty without one.
+function M.status()
+  local session = package.loaded['pilcrow.session'] and require('pilcrow.session').current
+  return session and session:summary() or ''
+end
+
 -- Subcommands of `:Pilcrow`; anything else is a prompt.
-local SUBCOMMANDS = { 'stop', 'undo', 'redo', 'resume', 'answer', 'transcript' }
+local SUBCOMMANDS = { 'stop', 'undo', 'redo', 'resume', 'answer', 'transcript', 'new' }
+
+-- `:Pilcrow! …`: to the session of the window, else to the current run.
+local function steer(text)
+  local session = require('pilcrow.view').session_of(vim.api.nvim_get_current_buf())
+  if session and text == '' then
+    require('pilcrow.view').send(session, 'steer')
+  elseif text == '' then
+    client.complain('the message is empty; for example :Pilcrow! leave the tests alone')
+  elseif session then
+    session:request('pilcrow/prompt', { text = text, delivery = 'steer' })
+  else
+    M.steer(text)
+  end
+end
 
 --- `:Pilcrow …`
 function M.command(opts)
   local text = vim.trim(opts.args)
+  local range = opts.range > 0 and { opts.line1, opts.line2 } or nil
   if opts.bang then
-    if text == '' then
-      complain('the message is empty; for example :Pilcrow! leave the tests alone')
-    else
-      M.steer(text)
-    end
+    steer(text)
+  elseif text == '' then
+    M.open(range)
   elseif text == 'answer' then
     M.show_answer()
   elseif vim.list_contains(SUBCOMMANDS, text) then
-    M[text]()
-  elseif text == '' then
-    complain('the prompt is empty; for example :Pilcrow rename fetch to load')
+    M[text](range)
   else
-    M.prompt(text, opts.range > 0 and { opts.line1, opts.line2 } or nil)
+    M.prompt(text, range)
   end
 end
 
@@ -184,9 +190,9 @@ end
 
 --- Shows the server's progress in one line.
 function M.on_progress(event)
-  local client = vim.lsp.get_client_by_id(event.data.client_id)
+  local connection = vim.lsp.get_client_by_id(event.data.client_id)
   local value = event.data.params.value
-  if not client or client.name ~= NAME or type(value) ~= 'table' then
+  if not connection or connection.name ~= NAME or type(value) ~= 'table' then
     return
   end
   local words = vim.tbl_filter(function(word)
@@ -281,24 +287,6 @@ function M.on_question_over(_, params, ctx)
   cancelled[id] = waiting[id]
 end
 
--- Shows the changes of a question in a window above; returns a function that closes it.
-local function show_diff(diff)
-  local lines = vim.split(vim.trim(diff), '\n')
-  local buffer = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
-  vim.bo[buffer].bufhidden = 'wipe'
-  vim.bo[buffer].filetype = 'diff'
-  vim.bo[buffer].modifiable = false
-  local height = math.max(1, math.min(#lines, math.floor(vim.o.lines / 2)))
-  local window = vim.api.nvim_open_win(buffer, false, { split = 'above', win = -1, height = height, style = 'minimal' })
-  vim.cmd.redraw()
-  return function()
-    if vim.api.nvim_win_is_valid(window) then
-      vim.api.nvim_win_close(window, true)
-    end
-  end
-end
-
 --- Delays a question of the server until normal mode, so that typed text does not answer it. Drops it if
 --- its run has ended meanwhile. Shows the diff of a change while the question is open.
 function M.on_question(err, params, ctx)
@@ -327,7 +315,7 @@ function M.on_question(err, params, ctx)
     return vim.NIL
   end
   local diff = named and params.pilcrow.diff
-  local close = diff and show_diff(diff) or function() end
+  local close = diff and client.show_diff(diff) or function() end
   local answer = vim.lsp.handlers['window/showMessageRequest'](err, params, ctx)
   close()
   return answer
