@@ -189,7 +189,7 @@ pub(crate) fn placeholder(path: &str, body: &[String], lines: &Lines) -> Option<
 }
 
 /// Whether a file is prose, in which a comment-like row may be an example.
-fn is_prose(path: &str) -> bool {
+pub(crate) fn is_prose(path: &str) -> bool {
     let end = path.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
     matches!(end.as_str(), "md" | "markdown" | "mdx" | "rst" | "txt" | "adoc" | "tex" | "org")
 }
@@ -308,11 +308,28 @@ fn says_only_rest(lower: &str) -> bool {
     closed && that && (WHAT.iter().any(has) || whole.contains(&words.join(" ").as_str()))
 }
 
+/// Whether a row has a number and a check as a read shows them.
+///
+/// The forms are `12kq⇥text` and `12#KQ:text`. Rows of a search and of an edit's result
+/// have a mark before the number.
+fn is_copied(row: &str) -> bool {
+    let row = row.strip_prefix([' ', '+', '-']).unwrap_or(row);
+    numbered(row).is_some_and(|it| {
+        let name = &row[..row.len() - it.text.len()];
+        it.check.is_some() && (name.ends_with(ROW_SEPARATOR) || name.contains('#'))
+    })
+}
+
 /// Whether rows carry line numbers of the edited place.
 ///
-/// They do if they carry a line's true number and check, or if all carry ascending numbers from the edited
+/// They do if any was copied from a read, if they carry a line's true number and check, or if all carry ascending numbers from the edited
 /// place in a file whose lines have no such numbers. Numbers without checks must include a line of that place.
 fn numbered_rows(body: &[String], place: HunkPlace, lines: &Lines) -> bool {
+    if body.iter().any(|row| is_copied(row))
+        && !(1..=lines.count()).any(|line| is_copied(lines.content(line)))
+    {
+        return true;
+    }
     let first = place.line(lines.count());
     let rows: Vec<Option<Numbered>> = body.iter().map(|row| numbered(row)).collect();
     let is_numbered = |line: usize| numbered(lines.content(line)).is_some();

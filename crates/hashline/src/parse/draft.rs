@@ -185,10 +185,8 @@ impl Draft {
         // A read shows an empty line as an empty row.
         let first_blank = op.pasted.last().map_or(row.line, |last| last.line + 1);
         let follows = first_blank + op.pasted_blanks == row.line;
-        // A row `2: x` without a check may be content. It is surely pasted only if it has the
-        // number of the named line.
-        let certain = row.check.is_some() || !op.pasted.is_empty() || named == Some(row.line);
-        if !follows || !certain || op.blank || !op.body.is_empty() || !op.old.is_empty() {
+        // A row `2: x` without a check may be content.
+        if !follows || row.check.is_none() || op.blank || !op.body.is_empty() || !op.old.is_empty() {
             return Err(ParseError { line: number, kind: Kind::PastedRows });
         }
         let op = self.open_body(line)?;

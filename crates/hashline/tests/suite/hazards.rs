@@ -254,3 +254,16 @@ fn a_text_that_legitimately_returns_is_accepted() {
     session.write("f", "a\nb\n");
     assert_eq!(session.edited(&format!("[f#{tag}]\nPUT 2:\n+x\n")).0, Strategy::Exact);
 }
+
+#[test]
+fn copied_row_numbers_never_become_text() {
+    // In each body, at least one row has the number and the check of some read.
+    for body in ["+9qq\tx\n", "+x\n+9qq\ty\n", "+9#QQ:x\n", "+ 9qq\tx\n+y\n", "++9qq\tx\n"] {
+        for operation in ["PUT 2:", "PUT >3:", "PUT >$:"] {
+            check_refused(&numbered(9), &format!("{operation}\n{body}"), Reason::InvalidPatch);
+        }
+    }
+    // A file that has such rows may get more.
+    check("1kq\ta\nb\n", "PUT 2:\n+9qq\tb\n", "1kq\ta\n9qq\tb\n");
+    check("a\nb\n", "PUT 2:\n+10am: lunch\n+7\tc\n", "a\n10am: lunch\n7\tc\n");
+}

@@ -184,6 +184,8 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("pasted rows of other lines than those replaced", "[a#3F2A]\nPUT 2..=3:\n3kq:x\n4mz:y\n"),
     ("pasted rows among body rows", "[a#3F2A]\nPUT 2:\n2kq:x\n+y\n"),
     ("pasted row without check that is not the line named", "[a#3F2A]\nPUT 9:\n2: x\n"),
+    ("pasted row without check", "[a#3F2A]\nPUT 2:\n2: x\n"),
+    ("pasted rows of which one has no check", "[a#3F2A]\nPUT 2:\n2kq\tx\n3\ty\n"),
     ("elision row among pasted rows", "[a#3F2A]\nPUT 2:\n2kq:x\n… 3..=9 not shown\n"),
     ("blank line between body rows", "[a#3F2A]\nPUT 2:\n+x\n\n+y\n"),
     ("carriage return inside a row", "[a#3F2A]\nPUT 2:\n+x\ry\n"),
