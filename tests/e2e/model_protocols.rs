@@ -150,6 +150,26 @@ fn each_protocol_sends_images_to_models_that_accept_them() {
 }
 
 #[test]
+fn a_damaged_image_is_not_sent() {
+    for protocol in protocols().take(1) {
+        let mut sandbox = Sandbox::with(&[]);
+        sandbox.write("cut.png", &PNG[..60]);
+        let mut is_first = true;
+        let mind = move |_: &Received| match std::mem::replace(&mut is_first, false) {
+            true => {
+                protocols::reply(protocol, &[ModelOutput::call("c1", "read", json!({"path": "cut.png"}))])
+            }
+            false => protocols::reply(protocol, &[ModelOutput::text(DONE)]),
+        };
+        let (_runtime, server) = work_with(mind, protocol, true, &mut sandbox);
+        sandbox.run(&["run", "look", "--yes"]).expect(0);
+        let body = server.received()[1].body.to_string();
+        let line = "cut.png: image/png, 1 × 1 pixels, 60 bytes (not attached";
+        assert!(body.contains(line) && !body.contains(&PNG_BASE64[..40]), "{body}");
+    }
+}
+
+#[test]
 fn each_protocol_reads_renames_edits_diagnoses_and_answers() {
     for protocol in protocols() {
         let mut sandbox = Sandbox::with(&[("a.py", BEFORE)]);

@@ -34,6 +34,23 @@ impl ImageInfo {
         Some(ImageInfo { mime_type, width: size.width as u64, height: size.height as u64 })
     }
 
+    /// Whether the file has pixels, and all parts up to its end.
+    ///
+    /// A provider refuses every request with another image.
+    pub fn is_complete(&self, bytes: &[u8]) -> bool {
+        let has_end = match self.mime_type {
+            "image/png" => is_complete_png(bytes),
+            "image/jpeg" => is_complete_jpeg(bytes),
+            "image/gif" => bytes.iter().rfind(|byte| **byte != 0) == Some(&b';'),
+            // A RIFF header has the number of bytes that follow it.
+            _ => bytes
+                .get(4..8)
+                .and_then(|it| it.try_into().ok())
+                .is_some_and(|size| bytes.len() as u64 >= 8 + u64::from(u32::from_le_bytes(size))),
+        };
+        self.width > 0 && self.height > 0 && has_end
+    }
+
     /// Tokens of the image, by the published formula for this wire protocol.
     pub fn tokens(&self, api: &str) -> u64 {
         let (width, height) = (self.width.max(1), self.height.max(1));
@@ -59,6 +76,44 @@ impl ImageInfo {
             _ => UNKNOWN,
         }
     }
+}
+
+/// Whether the chunks are intact up to the end, with pixels among them.
+fn is_complete_png(bytes: &[u8]) -> bool {
+    let mut rest = bytes.get(8..).unwrap_or_default();
+    let mut has_pixels = false;
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some((chunk, after)) = length.checked_add(4).and_then(|length| after.split_at_checked(length))
+        else {
+            return false;
+        };
+        let Some((sum, after)) = after.split_first_chunk::<4>() else { return false };
+        if crc32fast::hash(chunk) != u32::from_be_bytes(*sum) {
+            return false;
+        }
+        match &chunk[..4] {
+            b"IDAT" => has_pixels = true,
+            b"IEND" => return has_pixels,
+            _ => {}
+        }
+        rest = after;
+    }
+    false
+}
+
+/// Whether the segments lead to a scan, and the end of the image is below.
+fn is_complete_jpeg(bytes: &[u8]) -> bool {
+    let mut rest = bytes.get(2..).unwrap_or_default();
+    while let [0xff, kind, after @ ..] = rest {
+        let Some((length, _)) = after.split_first_chunk::<2>() else { return false };
+        let Some(next) = after.get(usize::from(u16::from_be_bytes(*length))..) else { return false };
+        if *kind == 0xda {
+            return next.windows(2).any(|pair| pair == [0xff, 0xd9]);
+        }
+        rest = next;
+    }
+    false
 }
 
 /// The size scaled down so that the longer edge fits.
@@ -95,6 +150,29 @@ mod tests {
         assert_eq!(cost("google-generative-ai", 384, 384), 258);
         assert_eq!(cost("google-vertex", 1_000, 700), 516);
         assert_eq!(cost("mistral-conversations", 10, 10), UNKNOWN);
+    }
+
+    #[test]
+    fn damaged_and_empty_images_are_not_complete() {
+        let png = STANDARD.decode(PNG).unwrap();
+        let is_complete = |bytes: &[u8]| ImageInfo::of(bytes).is_some_and(|info| info.is_complete(bytes));
+        assert!(is_complete(&png));
+        assert!((0..png.len()).all(|length| !is_complete(&png[..length])));
+        for at in 8..png.len() {
+            let mut damaged = png.clone();
+            damaged[at] ^= 1;
+            assert!(!is_complete(&damaged), "{at}");
+        }
+        let jpeg = [
+            &b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0"[..],
+            b"\xff\xc0\0\x0b\x08\0\x01\0\x02\x01\x01\x11\0\xff\xda\0\x08\x01\x01\0\0\x3f\0\x12\xff\xd9",
+        ]
+        .concat();
+        assert!(is_complete(&jpeg));
+        assert!((0..jpeg.len()).all(|length| !is_complete(&jpeg[..length])));
+        assert!(is_complete(b"GIF89a\x10\0\x08\0\0\0\0;"));
+        assert!(!is_complete(b"GIF89a\x10\0\x08\0\0\0\0"));
+        assert!(!is_complete(b"GIF89a\0\0\x08\0\0\0\0;"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Old tool results that one line replaces in later requests.
+//! Old tool results that one line replaces in later requests, and images that a provider refused.
 //!
 //! The module is pure.
 
@@ -14,6 +14,8 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(5 * 60);
 const SMALL: u64 = 100;
 /// Characters of a result's first line in the line that replaces it.
 const FIRST_LINE: usize = 100;
+/// Replaces an image that the provider refused.
+const REFUSED: &str = "(image removed: the provider refused it)";
 const START: &str = "[removed to save room: ";
 
 /// Whether the next request cannot use a provider's cache of the last one.
@@ -46,6 +48,31 @@ pub(crate) fn stale_results(messages: &[Message], keep: u64, api: &str) -> Vec<(
         tokens += size;
     }
     stale
+}
+
+/// The content without images of the messages since the last answer.
+///
+/// A provider refused a request because of an image; it accepted earlier ones with that answer. If no image
+/// came since, all messages are meant.
+pub(crate) fn without_images(messages: &[Message]) -> Vec<(usize, Vec<Content>)> {
+    let answered = |message: &Message| matches!(message, Message::Assistant(answer) if !answer.failed());
+    let last = messages.iter().rposition(answered).unwrap_or(0);
+    let without = |from: usize| {
+        let contents = messages.iter().enumerate().skip(from).filter_map(|(at, message)| {
+            let is_image = |block: &Content| matches!(block, Content::Image { .. });
+            let blocks = message.content().iter();
+            message.content().iter().any(is_image).then(|| {
+                let replaced =
+                    |block: &Content| if is_image(block) { Content::text(REFUSED) } else { block.clone() };
+                (at, blocks.map(replaced).collect())
+            })
+        });
+        contents.collect::<Vec<_>>()
+    };
+    match without(last) {
+        contents if contents.is_empty() => without(0),
+        contents => contents,
+    }
 }
 
 /// The line that replaces a result.
@@ -100,6 +127,27 @@ mod tests {
         let removed = format!("{}{}", stale[0].1, "x".repeat(400));
         messages[1] = result(&removed);
         assert_eq!(stale_results(&messages, size, "a"), []);
+    }
+
+    #[test]
+    fn images_since_the_last_answer_are_removed_first() {
+        let image = Content::Image { data: "AAAA".to_owned(), mime_type: "image/png".to_owned() };
+        let with_image = |text: &str| {
+            let Message::ToolResult(result) = result(text) else { return Message::user(text) };
+            let content = [result.content, vec![image.clone()]].concat();
+            Message::ToolResult(ToolResultMessage { content, ..result })
+        };
+        let answer = Message::Assistant(AssistantMessage::empty("a", "p", "m"));
+        let mut messages = vec![Message::user("go"), with_image("one"), answer, with_image("two")];
+        let places = |messages: &[Message]| -> Vec<usize> {
+            without_images(messages).into_iter().map(|(at, _)| at).collect()
+        };
+        assert_eq!(places(&messages), [3]);
+        assert_eq!(without_images(&messages)[0].1, [Content::text("two"), Content::text(REFUSED)]);
+        messages[3] = result("two");
+        assert_eq!(places(&messages), [1]);
+        messages[1] = result("one");
+        assert_eq!(places(&messages), [0; 0]);
     }
 
     #[test]

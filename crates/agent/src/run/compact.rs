@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use llm::{Message, Model, Request, StopReason};
+use llm::{Content, Message, Model, Request, StopReason};
 
 use crate::compaction::kept::Kept;
 use crate::compaction::{BEGINNING, INSTRUCTIONS, Limits, cut, stale, summary};
@@ -63,7 +63,22 @@ fn replace_stale(cx: &RunCx, transcript: &mut Transcript, limits: Limits) -> Res
     let lines = stale::stale_results(&current, limits.keep, transcript.api());
     tracing::debug!(results = lines.len(), "replaced old results");
     forget(cx, lines.iter().map(|(at, _)| &current[*at]));
-    if lines.is_empty() { Ok(()) } else { transcript.replace_results(lines) }
+    let contents: Vec<_> = lines.into_iter().map(|(at, line)| (at, vec![Content::text(line)])).collect();
+    if contents.is_empty() { Ok(()) } else { transcript.replace_content(contents) }
+}
+
+/// Removes the images that the provider probably refused.
+///
+/// Returns whether there are any.
+pub(crate) async fn remove_images(cx: &RunCx, transcript: &mut Transcript) -> Result<bool, StoreError> {
+    let contents = stale::without_images(&transcript.current());
+    if contents.is_empty() {
+        return Ok(false);
+    }
+    transcript.replace_content(contents)?;
+    let text = "the provider refused an image; the run goes on without it".to_owned();
+    cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
+    Ok(true)
 }
 
 /// Notifies the tools of results that the model no longer has.

@@ -33,6 +33,8 @@ pub(crate) struct Episode {
     pub attempts: u32,
     /// Whether the context was compacted.
     pub compacted: bool,
+    /// Whether images were removed.
+    pub without_images: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub(crate) enum Recovery {
     NextModel,
     /// Compacts the context and retries.
     Compact,
+    /// Removes images and retries.
+    RemoveImages,
 }
 
 /// Whether the context filled the window.
@@ -65,13 +69,14 @@ pub(crate) fn recovery(
     retries: &Retries,
     random: f64,
 ) -> Recovery {
-    use ErrorKind::{ContextOverflow, Network, Protocol, RateLimit, Timeout, Unavailable};
+    use ErrorKind::{ContextOverflow, Network, Protocol, Provider, RateLimit, Timeout, Unavailable};
     if response.stop_reason != StopReason::Error {
         return Recovery::GiveUp;
     }
     match response.error_kind {
         Some(ContextOverflow) if episode.compacted => Recovery::GiveUp,
         Some(ContextOverflow) => Recovery::Compact,
+        Some(Provider) if !episode.without_images && mentions_image(response) => Recovery::RemoveImages,
         Some(Network | Protocol | RateLimit | Timeout | Unavailable) => {
             let doubled = retries.delay.saturating_mul(2_u32.saturating_pow(episode.attempts));
             let delay = doubled.min(retries.max_delay);
@@ -86,6 +91,11 @@ pub(crate) fn recovery(
         }
         _ => Recovery::GiveUp,
     }
+}
+
+/// Whether the error names an image, which the provider then refused.
+fn mentions_image(response: &AssistantMessage) -> bool {
+    response.error_message.as_deref().is_some_and(|words| words.to_ascii_lowercase().contains("image"))
 }
 
 #[cfg(test)]
@@ -112,7 +122,7 @@ mod tests {
     fn delays_double_from_1_to_60_seconds_for_five_retries() {
         let retries = Retries { max: 9, ..Retries::default() };
         let delay = |attempts| {
-            let episode = Episode { attempts, compacted: false };
+            let episode = Episode { attempts, ..Episode::default() };
             recovery(&failed(ErrorKind::Network), true, false, episode, &retries, 0.0)
         };
         let hurried = recovery(&failed(ErrorKind::Network), true, false, Episode::default(), &retries, 1.0);
@@ -126,7 +136,7 @@ mod tests {
     #[test]
     fn transient_failures_retry_and_overflows_compact_once() {
         let check = |kind, streamed, has_fallback, compacted, expected| {
-            let episode = Episode { attempts: 0, compacted };
+            let episode = Episode { compacted, ..Episode::default() };
             let found = recovery(&failed(kind), streamed, has_fallback, episode, &Retries::default(), 0.5);
             assert_eq!(found, expected, "{kind:?} {streamed} {has_fallback} {compacted}");
         };
@@ -145,7 +155,7 @@ mod tests {
         check(ErrorKind::ContextOverflow, false, true, false, Recovery::Compact);
         check(ErrorKind::ContextOverflow, false, false, true, Recovery::GiveUp);
         let patient = Retries::default();
-        let fourth = Episode { attempts: 3, compacted: false };
+        let fourth = Episode { attempts: 3, ..Episode::default() };
         assert_eq!(
             recovery(&failed(ErrorKind::Network), true, true, fourth, &patient, 0.0),
             Recovery::NextModel

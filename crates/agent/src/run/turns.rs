@@ -267,7 +267,7 @@ async fn recover(
                     current.model = next;
                 }
             });
-            *episode = Episode { compacted: episode.compacted, attempts: 1 };
+            episode.attempts = 1;
             let max = cx.limits().retries.max;
             cx.emit(Event::RetryStart { attempt: 1, max, delay_ms: 0, error }).await;
             Ok(true)
@@ -277,6 +277,10 @@ async fn recover(
         Recovery::Compact => {
             episode.compacted = true;
             compact::on_overflow(cx, transcript).await
+        }
+        Recovery::RemoveImages => {
+            episode.without_images = true;
+            compact::remove_images(cx, transcript).await
         }
     }
 }

@@ -401,6 +401,26 @@ async fn a_summary_request_is_retried_and_counted() {
 }
 
 #[tokio::test]
+async fn a_refused_image_is_removed_and_the_run_goes_on() {
+    let refused = json!({"error": "400: Could not process image", "error_kind": "provider"});
+    let image = || ("AAAA".to_owned(), "image/png".to_owned());
+    let running = setup(&[refused.clone(), text("ok"), text("later")]).start();
+    let outcome = running.session.prompt(crate::Prompt::with_images("see", [image()])).await;
+    assert_eq!((outcome.final_text.as_str(), outcome.error), ("ok", None));
+    running.prompt("two").await;
+    let has_image = |request: &llm::Request| {
+        let mut blocks = request.messages.iter().flat_map(Message::content);
+        blocks.any(|block| matches!(block, llm::Content::Image { .. }))
+    };
+    assert_eq!(running.model.requests().iter().map(has_image).collect::<Vec<_>>(), [true, false, false]);
+
+    // Without an image there is nothing to remove.
+    let running = setup(&[refused, text("not asked")]).start();
+    let outcome = running.prompt("see").await;
+    assert_eq!((outcome.reason, running.model.unused()), (TerminationReason::Error, 1));
+}
+
+#[tokio::test]
 async fn an_overflow_is_compacted_and_retried_once() {
     let overflow = json!({"error": "prompt is too long", "error_kind": "context_overflow"});
     let limits = keeping(1);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use llm::{Content, Message, Usage};
+use llm::{Content, Message, ToolResultMessage, Usage, UserMessage};
 use serde_json::Value;
 
 pub(crate) use estimate::estimate;
@@ -145,14 +145,20 @@ impl Transcript {
         self.messages.with(|messages| in_requests(messages, 0..count, old, &self.replaced).into_owned())
     }
 
-    /// Replaces results by a line each, in requests and in the context of the file.
-    pub(crate) fn replace_results(&mut self, lines: Vec<(usize, String)>) -> Result<(), StoreError> {
+    /// Replaces the content of results and of the user's messages.
+    ///
+    /// The new content is in requests and in the context of the file.
+    pub(crate) fn replace_content(&mut self, contents: Vec<(usize, Vec<Content>)>) -> Result<(), StoreError> {
         let tokens = self.sums.last().copied().unwrap_or(0);
-        for (at, line) in lines {
+        for (at, content) in contents {
             let message = self.messages.with(|messages| messages.get(at).cloned());
-            let Some(Message::ToolResult(mut result)) = message else { continue };
-            result.content = vec![Content::text(line)];
-            let message = Message::ToolResult(result);
+            let message = match message {
+                Some(Message::ToolResult(result)) => {
+                    Message::ToolResult(ToolResultMessage { content, ..result })
+                }
+                Some(Message::User(message)) => Message::User(UserMessage { content, ..message }),
+                Some(Message::Assistant(_)) | None => continue,
+            };
             if let Some(file) = &mut self.file {
                 file.append_replacement(&self.ids[at], &message)?;
             }

@@ -15,6 +15,9 @@ const MAX_BYTES: usize = 3_750_000;
 /// Maximum length of its edges in pixels, Anthropic's limit.
 const MAX_EDGE: u64 = 8_000;
 
+/// Remark about an image that a provider would refuse.
+const DAMAGED: &str = " (not attached: the file is damaged, cut off, or has no pixels)";
+
 /// An image file.
 pub(crate) struct Image {
     path: String,
@@ -38,6 +41,9 @@ impl Image {
 
     /// The block that a model receives; an error if no model accepts the image.
     fn content(&self) -> Result<Content, Failure> {
+        if !self.info.is_complete(&self.bytes) {
+            return Err(Failure::new(ErrorCode::Unsupported, format!("{}{DAMAGED}", self.line())));
+        }
         if self.bytes.len() > MAX_BYTES || self.info.width.max(self.info.height) > MAX_EDGE {
             let message = format!(
                 "{}; models accept at most {MAX_BYTES} bytes and {MAX_EDGE} pixels a side; scale it down with a command",
@@ -48,14 +54,19 @@ impl Image {
         Ok(Content::Image { data: STANDARD.encode(&self.bytes), mime_type: self.info.mime_type.to_owned() })
     }
 
-    /// The result of a read: the line, and the image if it is `accepted`.
+    /// The result of a read: the line, and the image if it is `accepted` and intact.
     pub(crate) fn result(&self, accepted: bool) -> Result<ToolResult, Failure> {
         let ImageInfo { mime_type, width, height } = self.info;
-        let note = if accepted { "" } else { " (the model accepts no images)" };
+        let attached = accepted && self.info.is_complete(&self.bytes);
+        let note = match (accepted, attached) {
+            (true, true) => "",
+            (true, false) => DAMAGED,
+            (false, _) => " (the model accepts no images)",
+        };
         let mut result = ToolResult::text(format!("{}{note}\n", self.line())).with_details(json!({
             "path": self.path, "mimeType": mime_type, "width": width, "height": height, "bytes": self.bytes.len(),
         }));
-        if accepted {
+        if attached {
             result.content.push(self.content()?);
         }
         Ok(result)
