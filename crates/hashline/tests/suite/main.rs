@@ -6,6 +6,8 @@ mod already;
 mod atomic;
 mod cut_off;
 mod dialects;
+mod foreign;
+mod foreign_forms;
 mod grammar;
 mod grammars;
 mod hazards;

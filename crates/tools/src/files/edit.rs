@@ -172,26 +172,60 @@ impl BuiltIn for Edit {
 
 /// Translates arguments of other tools: a path, old and new texts.
 fn replacement(context: &ToolContext, args: &Value) -> Option<Result<String, Failure>> {
-    let find =
-        |args: &Value, names: &[&str]| names.iter().find_map(|name| args[*name].as_str()).map(str::to_owned);
     if let Some(command) = args["command"].as_str().filter(|command| *command != "str_replace") {
         let message = format!(
             "`edit` does not support the command `{command}`; use `read` to view and `write` to create"
         );
         return Some(Err(Failure::invalid(message)));
     }
-    let path = find(args, &["path", "file_path"])?;
-    let edits = args["edits"].as_array().map_or(std::slice::from_ref(args), Vec::as_slice);
-    let edits: Option<Vec<_>> =
-        edits.iter().map(|edit| Some((find(edit, &OLD_TEXT)?, find(edit, &NEW_TEXT)?))).collect();
-    let (name, shown) = newest_shown(context, &path);
-    let patch = hashline::translate_replacements(&name, &edits?, shown.as_deref());
+    let (path, edits) = match old_and_new_texts(args)? {
+        Ok(found) => found,
+        Err(failure) => return Some(Err(failure)),
+    };
+    let (name, shown) = newest_shown(context, path);
+    let patch = hashline::translate_replacements(&name, &edits, shown.as_deref());
     Some(patch.map_err(|message| not_translated(&message)))
+}
+
+/// A path, and old and new texts in its file.
+type Replacements<'a> = (&'a str, Vec<(String, String)>);
+
+/// The replacements that the arguments name; `None` if they are of another form.
+///
+/// An argument that would be ignored is an error.
+fn old_and_new_texts(args: &Value) -> Option<Result<Replacements<'_>, Failure>> {
+    let edits = args["edits"].as_array().map_or(std::slice::from_ref(args), Vec::as_slice);
+    let names = || edits.iter().filter_map(Value::as_object).flat_map(|edit| edit.keys());
+    let is_text = |name: &&String| OLD_TEXT.contains(&name.as_str()) || NEW_TEXT.contains(&name.as_str());
+    if !names().any(|name| is_text(&name)) {
+        return None;
+    }
+    let only = |value: &Value, names: &[&str]| {
+        let mut texts = names.iter().filter_map(|name| value[*name].as_str());
+        texts.next().filter(|first| texts.all(|other| other == *first)).map(str::to_owned)
+    };
+    let outer = ["path", "file_path", "command", "edits"];
+    let stray = args.as_object()?.keys().find(|name| {
+        let is_text = is_text(name) && args["edits"].is_null();
+        !is_text && !outer.contains(&name.as_str())
+    });
+    let stray = stray.or_else(|| names().find(|name| !is_text(name) && !args["edits"].is_null()));
+    if let Some(stray) = stray {
+        return Some(Err(Failure::invalid(format!(
+            "arguments: `edit` does not take `{stray}` with an old and a new text"
+        ))));
+    }
+    let texts = edits.iter().map(|edit| Some((only(edit, &OLD_TEXT)?, only(edit, &NEW_TEXT)?)));
+    let path = ["path", "file_path"].into_iter().filter_map(|name| args[name].as_str());
+    let one_path = path.clone().next().filter(|first| path.clone().all(|other| other == *first));
+    Some(one_path.zip(texts.collect()).ok_or_else(|| {
+        Failure::invalid("arguments: expected a path, and an old and a new text for each edit")
+    }))
 }
 
 /// Translates a patch in another format, if it is one.
 fn canonical(context: &ToolContext, patch: String) -> Result<String, Failure> {
-    match hashline::translate(&patch, |path| newest_shown(context, path).1) {
+    match hashline::translate(&patch, |path| exists(context, path), |path| newest_shown(context, path).1) {
         Some(translated) => translated.map_err(|message| not_translated(&message)),
         None => Ok(patch),
     }
@@ -199,6 +233,11 @@ fn canonical(context: &ToolContext, patch: String) -> Result<String, Failure> {
 
 fn not_translated(message: &str) -> Failure {
     Failure::new(ErrorCode::InvalidPatch, format!("not applied: {message}"))
+}
+
+fn exists(context: &ToolContext, path: &str) -> bool {
+    let path = context.workspace.resolve(path);
+    path.is_ok_and(|path| !matches!(context.workspace.document(&path), Err(ReadError::NotFound { .. })))
 }
 
 /// The form of a path in results, and the newest text of it that was shown.
@@ -214,10 +253,7 @@ fn newest_shown(context: &ToolContext, path: &str) -> (String, Option<Arc<Snapsh
 
 /// Resolves the paths of a patch to the form that the snapshot store uses.
 async fn resolve_paths(context: &ToolContext, patch: &mut Patch, cx: &ToolCx) -> Result<(), Failure> {
-    patch.leave_out_blanks(|path| {
-        let path = context.workspace.resolve(path);
-        path.is_ok_and(|path| !matches!(context.workspace.document(&path), Err(ReadError::NotFound { .. })))
-    });
+    patch.leave_out_blanks(|path| exists(context, path));
     for section in &mut patch.sections {
         let path = context.workspace.resolve(&section.path)?;
         // A refusal shows lines of the file.
@@ -480,6 +516,31 @@ fn outcome(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_and_new_texts_are_the_only_arguments() {
+        let read = |args: Value| old_and_new_texts(&args).map(|found| found.is_ok());
+        let one = json!({ "oldText": "a", "newText": "b" });
+        assert_eq!(read(json!({ "path": "f", "old_str": "a", "new_str": "b" })), Some(true));
+        assert_eq!(read(json!({ "path": "f", "file_path": "f", "edits": [one] })), Some(true));
+        assert_eq!(
+            read(json!({ "path": "f", "edits": [{ "op": "replace", "pos": "2", "lines": null }] })),
+            None
+        );
+        assert_eq!(read(json!({ "patch": "x" })), None);
+        for args in [
+            json!({ "path": "f", "file_path": "g", "old_str": "a", "new_str": "b" }),
+            json!({ "path": "f", "old_str": "a", "oldText": "c", "new_str": "b" }),
+            json!({ "path": "f", "old_str": "a" }),
+            json!({ "path": "f", "old_str": "a", "new_str": "b", "diff": "x" }),
+            json!({ "path": "f", "old_str": "a", "new_str": "b", "edits": [one] }),
+            json!({ "path": "f", "edits": [one, { "path": "g", "oldText": "a", "newText": "b" }] }),
+            json!({ "path": "f", "edits": [{ "oldText": "a", "newText": "b", "replace_all": true }] }),
+            json!({ "path": "f", "edits": [one, { "op": "replace", "pos": "2", "lines": null }] }),
+        ] {
+            assert_eq!(read(args.clone()), Some(false), "{args}");
+        }
+    }
 
     #[test]
     fn the_patch_is_all_arguments_or_one_of_them() {
