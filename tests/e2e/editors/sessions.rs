@@ -237,7 +237,8 @@ fn a_streaming_session_moves_no_cursor() {
     let _alone = alone();
     let text: String = (1..=300).map(|line| format!("line {line}\n")).collect();
     let more: String = (1..=30000).map(|line| format!("more {line}\n")).collect();
-    let lines = [json!({"text": text}), json!({"text": more, "chunk": 1})];
+    let waiting = json!({"text": more, "chunk": 1, "wait_for_cancel": true});
+    let lines = [json!({"text": text}), waiting, json!({"text": "the last answer"})];
     let sandbox = scripted(&[("a.txt", "one\n")], &lines);
     let neovim = start(&sandbox, &["a.txt"]);
     let at = "return vim.api.nvim_win_call(require('pilcrow.test').window(), function() return { vim.fn.line('.'), vim.fn.line('w0'), vim.fn.line('.') == vim.fn.line('$') } end)";
@@ -257,10 +258,17 @@ fn a_streaming_session_moves_no_cursor() {
     );
     neovim.keys("igo on<C-s><Esc><C-w>h");
     neovim.keys("otyped");
+    // The answer is shown although it has not ended.
     neovim.wait_lua("the second answer", &shown("more 30000"));
     neovim.wait_text("a.txt", "typing", |text| text == "one\ntyped");
     assert_eq!(neovim.lua(at), before);
     assert_eq!(neovim.eval("mode()"), "i");
+    neovim.lua("vim.cmd('Pilcrow stop') return true");
+    neovim.wait_lua("the end", &shown("**Stopped**"));
+    assert_eq!(neovim.eval("mode()"), "i");
+    neovim.keys("<Esc><C-w>l<C-w>jigo on<C-s>");
+    neovim.wait_lua("the third answer", &shown("the last answer"));
+    assert_eq!(neovim.lua(at), before);
     let draws = neovim.lua("return _G.draws");
     let draws: Vec<f64> = draws.as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!(draws.len() > 2, "it streams: {draws:?}");
