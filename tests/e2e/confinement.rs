@@ -755,7 +755,7 @@ fn a_replaced_file_stays_protected_and_own_edits_stay() {
 
 /// `git init` works, but its repository runs no program of the command.
 #[test]
-fn a_new_repository_names_no_programs() {
+fn a_new_repository_runs_no_program() {
     let safe =
         "git init -q . && git config user.name a && git remote add origin https://example.org/a.git; true";
     let evil = format!("{safe}; git config core.fsmonitor ./x; python3 hook.py");
@@ -982,7 +982,7 @@ fn only_git_commands_that_reach_a_remote_have_keys() {
     std::fs::write(project.join(".git/hooks/pre-push"), "").unwrap();
     assert!(run("git fetch").0);
     let (reads, text) = run("git push origin HEAD");
-    let note = "git ran without keys and network: the repository has the hook pre-push";
+    let note = "git ran without keys or direct network access: the repository has the hook pre-push";
     assert!(!reads && text.contains(note), "{text}");
 }
 

@@ -156,7 +156,7 @@ fn cancelled_runs_leave_the_session_and_its_queue() {
 }
 
 #[test]
-fn a_client_that_comes_back_gets_what_it_missed() {
+fn a_reloaded_client_gets_the_missed_events() {
     let sandbox = with_script(&[], &[says("one"), says("two"), says("three")]);
     let mut editor = Editor::start(&sandbox);
     let session = new_session(&mut editor);

@@ -302,13 +302,13 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
         &constant,
         &expect![[r#"
             instructions      712 bytes    161 tokens (o200k), about   178 by bytes
-            read              567 bytes    133 tokens (o200k), about   142 by bytes
+            read              575 bytes    134 tokens (o200k), about   144 by bytes
             edit             1485 bytes    435 tokens (o200k), about   372 by bytes
             write             348 bytes     76 tokens (o200k), about    87 by bytes
-            bash              843 bytes    198 tokens (o200k), about   211 by bytes
+            bash              835 bytes    197 tokens (o200k), about   209 by bytes
             grep             1080 bytes    247 tokens (o200k), about   270 by bytes
             find              576 bytes    129 tokens (o200k), about   144 by bytes
-            lsp              2308 bytes    561 tokens (o200k), about   577 by bytes
+            lsp              2324 bytes    565 tokens (o200k), about   581 by bytes
             search_tools      391 bytes     85 tokens (o200k), about    98 by bytes
             + debug, if the prompt needs it   5424 bytes   1262 tokens (o200k), about  1356 by bytes
         "#]],

@@ -138,7 +138,7 @@ fn a_live_session_gets_the_reason_of_a_rejection() {
     let state =
         editor.request("pilcrow/session/open", json!({ "session": session }))["result"]["state"].clone();
     let expected =
-        "I rejected 2 changes of yours in a.py; the lines are as before. The reason: keep the old numbers";
+        "I rejected 2 of your changes in a.py; the lines are as before. Reason: keep the old numbers";
     assert_eq!(state["queue"][0]["text"], expected, "{:#}", state["queue"]);
     editor.shut_down();
 }

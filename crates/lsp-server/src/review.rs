@@ -112,10 +112,10 @@ pub(crate) async fn lenses(connection: &Arc<Connection>, open: &OpenBuffer) -> V
         json!({ "range": { "start": at, "end": at }, "command": command })
     };
     for change in changes.iter() {
-        let what = what(change.hunk.kind);
+        let noun = noun_of(change.hunk.kind);
         for action in ["keep", "reject"] {
             if action == "keep" || !change.hunk.edited {
-                let title = if action == "keep" { format!("Keep {what}") } else { "Reject".to_owned() };
+                let title = if action == "keep" { format!("Keep {noun}") } else { "Reject".to_owned() };
                 lenses.push(lens(change.lines.0, &title, change.arguments(action, &open.uri)));
             }
         }
@@ -169,7 +169,8 @@ pub(crate) async fn actions(
 /// As the session service.
 pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand) -> Result<Value, RpcError> {
     let ReviewCommand { action, session, uri, hunk, line } = command;
-    let invalid = || RpcError::new(codes::INVALID_PARAMS, format!("{uri} is no file; use file:///PATH"));
+    let invalid =
+        || RpcError::new(codes::INVALID_PARAMS, format!("{uri} is not a file URI; use file:///PATH"));
     let path = paths::uri_to_path(&uri).and_then(|path| AbsPath::new(&path)).ok_or_else(invalid)?;
     let scope = ReviewParams { session, cwd: Some(path.to_string()), since: None, run: None };
     let project = project_of(connection, &scope.session, scope.cwd.as_deref());
@@ -185,7 +186,7 @@ pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand
             let reasons: Vec<String> = rejected.conflicts.into_iter().map(|it| it.reason).collect();
             if !reasons.is_empty() {
                 let text = format!(
-                    "some changes of {} stay: {}",
+                    "some changes in {} were not rejected: {}",
                     connection.display_path(&path),
                     reasons.join("; ")
                 );
@@ -232,7 +233,7 @@ impl Change {
     }
 }
 
-fn what(kind: HunkKindName) -> &'static str {
+fn noun_of(kind: HunkKindName) -> &'static str {
     match kind {
         HunkKindName::Lines => "change",
         HunkKindName::Created => "new file",

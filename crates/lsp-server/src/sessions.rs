@@ -312,7 +312,9 @@ async fn project(connection: &Arc<Connection>, cwd: Option<&str>) -> Result<Proj
             let path = AbsPath::new(std::path::Path::new(cwd));
             let inside = path.filter(|path| connection.projects.contains(path));
             let root = inside.and_then(|path| connection.projects.root_for(Some(&path)).ok());
-            root.ok_or_else(|| invalid(format!("{cwd} is in no open folder; use a path in one")))?
+            root.ok_or_else(|| {
+                invalid(format!("{cwd} is outside the open folders; use a path in one of them"))
+            })?
         }
     };
     Ok(connection.projects.open(&root).await?.into_handle())

@@ -33,7 +33,7 @@ pub struct SpawnGrant {
     pub(crate) sandbox: Option<SandboxProfile>,
     /// Variables that the program gets besides those of its command.
     pub(crate) environment: Vec<(String, String)>,
-    /// Why git has no keys and network, for the result.
+    /// Reason why git has no keys or direct network access, for the result.
     pub(crate) note: Option<String>,
     /// The rules about variables.
     pub(crate) variables: Vec<Rule>,

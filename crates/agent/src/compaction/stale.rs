@@ -52,8 +52,8 @@ pub(crate) fn stale_results(messages: &[Message], keep: u64, api: &str) -> Vec<(
 
 /// The content without images of the messages since the last answer.
 ///
-/// A provider refused a request because of an image; it accepted earlier ones with that answer. If no image
-/// came since, all messages are meant.
+/// A provider refused a request because of an image; it accepted earlier ones with that answer. If no
+/// message since has an image, all messages are searched.
 pub(crate) fn without_images(messages: &[Message]) -> Vec<(usize, Vec<Content>)> {
     let answered = |message: &Message| matches!(message, Message::Assistant(answer) if !answer.failed());
     let last = messages.iter().rposition(answered).unwrap_or(0);

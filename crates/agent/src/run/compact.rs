@@ -76,7 +76,7 @@ pub(crate) async fn remove_images(cx: &RunCx, transcript: &mut Transcript) -> Re
         return Ok(false);
     }
     transcript.replace_content(contents)?;
-    let text = "the provider refused an image; the run goes on without it".to_owned();
+    let text = "the provider refused an image; Pilcrow removed it and continues".to_owned();
     cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
     Ok(true)
 }

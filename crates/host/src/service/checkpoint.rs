@@ -189,12 +189,16 @@ impl SessionService {
                     restored.undo.run = Some(run.0);
                 }
                 Err(ReviewError::Nothing) if restore == RestoreScope::Both => {}
+                Err(ReviewError::Nothing) => {
+                    let message = "the agent changed no file since this message; there is nothing to restore";
+                    return Err(ServiceError::new(ErrorCode::NotFound, message));
+                }
                 Err(error) => return Err(error.into()),
             }
         }
         if restore == RestoreScope::Files {
             let text =
-                "I restored the files to the state before an earlier message of mine; read them again.";
+                "I restored the files to their state before one of my earlier messages; read them again.";
             live.session().queue(Queue::Steering, Message::user(text).into()).await;
         } else {
             match parent {
@@ -230,10 +234,10 @@ impl SessionService {
     /// A live session between its runs.
     async fn idle(&self, session: &str) -> Result<Arc<LiveSession>, ServiceError> {
         let live = self.live(session)?;
-        if live.becomes_idle().await {
+        if live.wait_until_idle().await {
             return Ok(live);
         }
-        let message = "the session runs; cancel its run, then restore";
+        let message = "the session runs; cancel its run, then try again";
         Err(ServiceError::new(ErrorCode::WrongState, message))
     }
 }

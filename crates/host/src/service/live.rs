@@ -60,7 +60,7 @@ impl LiveSession {
     /// Waits until the session is idle; returns false if it still runs after a second.
     ///
     /// A run ends shortly after its last event.
-    pub(super) async fn becomes_idle(&self) -> bool {
+    pub(super) async fn wait_until_idle(&self) -> bool {
         let mut idle = std::pin::pin!(self.idle.notified());
         idle.as_mut().enable();
         !self.is_running() || tokio::time::timeout(Duration::from_secs(1), idle).await.is_ok()

@@ -266,7 +266,7 @@ impl SessionService {
         name: String,
     ) -> Result<Arc<LiveSession>, ServiceError> {
         let _opening = self.opening.lock().await;
-        if !live.becomes_idle().await || !live.session().queued_texts().is_empty() {
+        if !live.wait_until_idle().await || !live.session().queued_texts().is_empty() {
             let message = "the session runs or has queued messages; set the profile when it is idle";
             return Err(ServiceError::new(ErrorCode::WrongState, message));
         }
@@ -281,7 +281,7 @@ impl SessionService {
         self.start(Arc::clone(&live.project), request).await
     }
 
-    /// Opens a new session that begins as a stored one.
+    /// Forks a stored session, and opens the fork.
     ///
     /// # Errors
     /// When there is no such session or message, or Pilcrow's directories cannot be used.

@@ -281,7 +281,9 @@ impl From<ReviewError> for ServiceError {
 }
 
 fn absolute(path: &str) -> Result<AbsPath, ServiceError> {
-    let invalid = || ServiceError::new(ErrorCode::InvalidArguments, format!("{path:?} is no absolute path"));
+    let invalid = || {
+        ServiceError::new(ErrorCode::InvalidArguments, format!("{path:?} is not an absolute path; use one"))
+    };
     AbsPath::new(Path::new(path)).ok_or_else(invalid)
 }
 
@@ -295,9 +297,9 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// Renders the message to the model about rejected changes.
 fn rejection_message(count: usize, paths: &[String], reason: Option<&str>) -> String {
     let changes =
-        if count == 1 { "a change of yours".to_owned() } else { format!("{count} changes of yours") };
+        if count == 1 { "one of your changes".to_owned() } else { format!("{count} of your changes") };
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
-    let reason = reason.map_or_else(String::new, |reason| format!(" The reason: {reason}"));
+    let reason = reason.map_or_else(String::new, |reason| format!(" Reason: {reason}"));
     format!("I rejected {changes} in {}; the lines are as before.{reason}", paths.join(", "))
 }
 
@@ -350,7 +352,7 @@ mod tests {
     #[test]
     fn a_rejection_names_files_and_reason() {
         let paths = ["a.py".to_owned(), "b.py".to_owned()];
-        expect!["I rejected 3 changes of yours in a.py, b.py; the lines are as before. The reason: too long"]
+        expect!["I rejected 3 of your changes in a.py, b.py; the lines are as before. Reason: too long"]
             .assert_eq(&rejection_message(3, &paths, Some(" too long ")));
     }
 }

@@ -334,7 +334,7 @@ pub struct ContextItems {
     pub items: Vec<ContextItem>,
 }
 
-/// A thing that a prompt may link.
+/// A file that a prompt can link.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ContextItem {
     /// `file`.

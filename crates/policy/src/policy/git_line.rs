@@ -145,7 +145,10 @@ fn runs_no_program(commands: &[GitCommand<'_>], repository: Option<&Repository>)
     let Some(repository) = repository else { return Ok(()) };
     for git in commands {
         if !(git.is_remote() || git.is_read() || git.configures() || git.checks_out()) {
-            return Err(format!("the line also has `git {}`", git.subcommand));
+            return Err(format!(
+                "the line also has `git {}`; run the commands that need keys alone",
+                git.subcommand
+            ));
         }
     }
     if !commands.iter().all(|git| is_quiet(git) && !git.is_remote()) {
@@ -201,7 +204,7 @@ fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -
     let any_named = remotes.iter().any(|(name, _)| is_named(name)) || args().any(|word| is_network(word));
     let mut used = remotes.iter().filter(|(name, _)| !any_named || is_named(name));
     if let Some((name, url)) = used.find(|(_, url)| !is_network(url)) {
-        return Err(format!("the remote {name} is no address of a server ({url})"));
+        return Err(format!("the URL of remote {name} is not on a server ({url})"));
     }
     let is_local = |word: &&String| {
         matches!(word.as_str(), "." | "..")
@@ -216,7 +219,7 @@ fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -
         .iter()
         .filter(|git| git.is_remote())
         .find_map(address)
-        .map_or(Ok(()), |word| Err(format!("{word} is no address of a server")))
+        .map_or(Ok(()), |word| Err(format!("{word} is not the URL of a server")))
 }
 
 /// Whether an address is `https://HOST/PATH`, `HOST:PATH` and the like.

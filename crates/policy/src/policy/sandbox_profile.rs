@@ -25,7 +25,7 @@ pub(super) struct LineUse {
     tool: Option<&'static Tool>,
     git: GitLine,
     pub(super) environment: Vec<(String, String)>,
-    /// Why git has no keys and network.
+    /// Reason why git has no keys or direct network access.
     pub(super) note: Option<String>,
 }
 
@@ -142,7 +142,8 @@ impl Policy {
         if tool.is_some() {
             environment.extend(git_line::without_writable(&writable));
         }
-        let note = git.withheld.take().map(|why| format!("git ran without keys and network: {why}"));
+        let note =
+            git.withheld.take().map(|why| format!("git ran without keys or direct network access: {why}"));
         LineUse { tool, git, environment, note }
     }
 
@@ -529,15 +530,18 @@ mod tests {
         for (line, expected) in [
             ("git fetch origin", ""),
             ("cd plain && git push origin HEAD; git status", ""),
-            ("git fetch disk", "the remote disk is no address of a server (/a)"),
-            ("git fetch", "the remote disk is no address of a server (/a)"),
-            ("git push origin ../x", "../x is no address of a server"),
+            ("git fetch disk", "the URL of remote disk is not on a server (/a)"),
+            ("git fetch", "the URL of remote disk is not on a server (/a)"),
+            ("git push origin ../x", "../x is not the URL of a server"),
             ("git clone git@h:a /tmp/a", ""),
             ("cd sub && git push origin", "it works in another repository"),
             ("git -C bare push origin", "it works in another repository"),
             ("git -C .. push origin", "it works in another repository"),
             ("cd plain; cd ../sub; git push origin", "it works in another repository"),
-            ("git commit -m a && git push origin", "the line also has `git commit`"),
+            (
+                "git commit -m a && git push origin",
+                "the line also has `git commit`; run the commands that need keys alone",
+            ),
             (
                 "git checkout x && git push origin",
                 "the line also has `git checkout`; run the commands that need keys alone",
@@ -557,7 +561,7 @@ mod tests {
         assert_eq!(note("git push origin", true), "the repository has the hook pre-push");
         assert_eq!(note("git fetch origin", true), "");
         std::fs::write(root.join(".git/config"), format!("{config}[core]\nhooksPath = a\n")).unwrap();
-        let expected = "the repository's settings name a program (core.hookspath = a)";
+        let expected = "the repository's settings may name a program (core.hookspath)";
         assert_eq!(note("git fetch origin", true), expected);
         let configures = |line: &str| policy.line_use(line, &policy.judge_line(line), true).git.configures;
         let lines = ["git config a.b c", "git remote add x y", "git checkout -b x", "git config a.b c | cat"];

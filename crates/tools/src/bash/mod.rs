@@ -75,7 +75,7 @@ impl Bash {
             "command": text("the command line"),
             "timeout": count("seconds; default 120; with `job`: time to wait for its end"),
             "background": flag("for servers: return a job's name at once"),
-            "sandbox": flag("false asks to run unconfined"),
+            "sandbox": flag("false asks to run unsandboxed"),
             "job": text("instead of `command`: this job's new output"),
             "offset": count("with `job`: from this line on"),
             "stop": flag("with `job`: end it"),

@@ -18,7 +18,7 @@ use crate::{ToolContext, counted};
 
 /// Diagnostics of one kind in the text.
 const MAX_LISTED: usize = 20;
-/// Further places named of one message.
+/// Maximum number of further places of a message.
 const MAX_PLACES: usize = 10;
 /// Files named where several are counted.
 const MAX_NAMED: usize = 3;

@@ -26,7 +26,7 @@ const MOST_GIT_FILES: usize = 2_000;
 const GIT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Reads the contents of `blobs` by git. Omits blobs that git does not print.
-pub(super) async fn ask_git(
+pub(super) async fn run_git(
     root: &AbsPath,
     git: &Path,
     blobs: BTreeSet<[u8; 20]>,
@@ -244,7 +244,7 @@ mod tests {
         }
         let (processes, root) = (Processes::new(None), AbsPath::new(&root).unwrap());
         let blobs = BTreeSet::from([[7; 20]]);
-        assert!(ask_git(&root, &root.as_path().join(".git"), blobs, &processes).await.is_empty());
+        assert!(run_git(&root, &root.as_path().join(".git"), blobs, &processes).await.is_empty());
         assert!(!ran.exists());
         processes.end_all(Duration::from_secs(5)).await;
     }

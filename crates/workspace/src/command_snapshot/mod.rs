@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 pub use protected_files::{ProtectedChange, ProtectedFiles};
 pub(crate) use scan::file_clock;
 
-use self::git_objects::{ask_git, filtered, from_blob, git_files, on_disk, private};
+use self::git_objects::{filtered, from_blob, git_files, on_disk, private, run_git};
 use self::scan::{Scan, Stamp, changed, scan, undo_ignore_changes};
 use crate::command_snapshot::git_index::Index;
 use crate::documents::content::Image;
@@ -298,7 +298,7 @@ impl CommandSnapshots {
         let blobs: BTreeSet<[u8; 20]> =
             changed.iter().filter_map(|path| before.clean.get(path)).copied().collect();
         let contents = match &before.git {
-            Some(git) if !blobs.is_empty() => ask_git(self.root(), git, blobs, processes).await,
+            Some(git) if !blobs.is_empty() => run_git(self.root(), git, blobs, processes).await,
             _ => HashMap::new(),
         };
         for path in &changed {

@@ -31,7 +31,7 @@ const MAX_FILES: usize = 2_000;
 const MAX_FILE: u64 = 256 << 10;
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Limit of files at the second look, which a program may have filled.
+/// Maximum number of files in the scan after a program, which may create many.
 const MAX_SCANNED: usize = 100_000;
 
 /// Programs that run now in this process.
@@ -61,7 +61,7 @@ impl Drop for ProtectedFiles {
 /// Contents of changed files in git, that of the commit first.
 type Versions = BTreeMap<PathBuf, Vec<Option<Vec<u8>>>>;
 
-/// Why a change stays.
+/// Reason why a change stays.
 const CHECKED_OUT: &str = "git checked it out";
 
 /// Names of protected files that git reads itself.
@@ -174,7 +174,7 @@ impl ProtectedFiles {
             (changed, protected)
         };
         let Ok((changed, protected)) = tokio::task::spawn_blocking(work).await else { return Vec::new() };
-        let versions = protected.ask_git(changed).await;
+        let versions = protected.read_versions(changed).await;
         let work = move || {
             let changes = RUNNING.lock().revert(&protected, &versions);
             // Takes the lock again.
@@ -185,7 +185,7 @@ impl ProtectedFiles {
     }
 
     /// The contents of files in the present commit and the stash from before.
-    async fn ask_git(&self, paths: Vec<PathBuf>) -> Versions {
+    async fn read_versions(&self, paths: Vec<PathBuf>) -> Versions {
         let (Some(Checkout { top, own, .. }), Some(processes)) = (&self.git.checkout, &self.processes) else {
             return Versions::new();
         };
@@ -421,7 +421,7 @@ impl Running {
                 changes.push(path, Ok("protected; its mode is restored".to_owned()));
             }
         }
-        // Not the repository that was there before: nothing of the old one belongs into it.
+        // Not the repository that was there before: nothing of the old one belongs in it.
         let mut repositories = BTreeSet::new();
         let mut is_other = |path: &AbsPath, top: &Top| {
             let of = match &top.repository {
@@ -928,7 +928,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 mod tests {
     use super::*;
 
-    /// Programs of which each is alone.
+    /// A program that runs alone.
     struct Alone(Running, ProtectedFiles);
 
     impl Alone {
@@ -1062,7 +1062,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_git_judges_its_changes_among_running_programs() {
+    fn changes_of_git_are_checked_when_it_ends() {
         let (_temp, top) = top();
         create(&top, &[(".git/config", "[remote \"o\"]\nurl = a\n"), (".envrc", "a"), (".husky/old", "a")]);
         let paths = at(&top, &[".git/config", ".envrc", ".husky"]);
@@ -1178,7 +1178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_repository_names_no_program() {
+    fn a_new_repository_runs_no_program() {
         let (_temp, top) = top();
         let config = "[user]\nname = a\n[core]\nfsmonitor = x\n";
         let protected = Alone::start(&at(&top, &[".git"]), true, Some(&top));

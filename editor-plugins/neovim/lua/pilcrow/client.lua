@@ -65,7 +65,7 @@ function M.with(use, failed)
   end
 end
 
---- There will be no server for those who wait.
+--- Reports failure to all waiting callers.
 function M.give_up()
   local given_up = waiting
   waiting = {}
@@ -74,7 +74,7 @@ function M.give_up()
   end
 end
 
---- A server was initialized.
+--- Runs the waiting functions with an initialized server.
 ---@param client vim.lsp.Client
 function M.on_ready(client)
   local ready = waiting

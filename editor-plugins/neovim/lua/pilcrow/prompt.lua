@@ -31,7 +31,8 @@ function M.omnifunc(findstart, base)
     return start and connection and start - 1 or -3
   end
   if vim.startswith(base, '/') then
-    return { words = vim.startswith('/compact', base) and { { word = '/compact', menu = 'compact the session' } } or {} }
+    local compact = { word = '/compact', menu = 'compact the session' }
+    return { words = vim.startswith('/compact', base) and { compact } or {} }
   end
   local params = { query = base:sub(2), cwd = session.cwd }
   local answer, why = connection:request_sync('pilcrow/context/complete', params, WAIT)

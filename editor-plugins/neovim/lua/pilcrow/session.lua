@@ -27,7 +27,7 @@ M.all = {}
 ---@type pilcrow.Session?
 M.current = nil
 
--- Called with a session after each change of what the transcript does not show.
+-- Callbacks for changes outside the transcript's items.
 local watchers = {}
 
 ---@param watch fun(session: pilcrow.Session, event?: table)
@@ -146,7 +146,7 @@ local function input_of(arguments)
   return vim.json.encode(arguments)
 end
 
--- What a call is about, for its line.
+-- The subject of a call, for its first line.
 local function subject_of(arguments)
   for _, key in ipairs({ 'path', 'command', 'query', 'pattern', 'action', 'question' }) do
     if type(arguments) == 'table' and type(arguments[key]) == 'string' then
@@ -433,7 +433,7 @@ function Session:on_event(envelope)
   end
 end
 
--- Takes over the server's view of the session.
+-- Applies the server's view of the session.
 function Session:show(view, connection)
   self.id, self.cwd, self.client, self.is_lost = view.session, view.cwd, connection.id, false
   self.options = view.options
@@ -538,7 +538,7 @@ function Session:refresh_status()
   end)
 end
 
---- One line: the model, whether it works, what waits, the cost.
+--- Renders the status line: model, state, queue and cost.
 function Session:summary()
   local parts = { self.model or 'Pilcrow' }
   local function add(condition, text)
@@ -549,7 +549,7 @@ function Session:summary()
   add(self.is_lost, 'server ended')
   add(self.compacting, 'compacting')
   add(self.running and not self.compacting, 'working')
-  add(#self.questions > 0, 'asks')
+  add(#self.questions > 0, 'question')
   add(#self.queue > 0, ('%d queued'):format(#self.queue))
   local done = vim.iter(self.plan):filter(function(step)
     return step.status == 'done'

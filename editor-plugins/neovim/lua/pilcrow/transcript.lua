@@ -29,7 +29,8 @@ Transcript.__index = Transcript
 
 ---@param title string the first line
 function M.new(title)
-  local self = setmetatable({ title = title, footer = {}, footer_count = 0, timer = assert(vim.uv.new_timer()) }, Transcript)
+  local timer = assert(vim.uv.new_timer())
+  local self = setmetatable({ title = title, footer = {}, footer_count = 0, timer = timer }, Transcript)
   self:clear()
   return self
 end
@@ -229,7 +230,8 @@ local function highlight(buffer, item)
     end
     if group then
       local row = first + index - 1
-      vim.api.nvim_buf_set_extmark(buffer, HIGHLIGHTS, row, 0, { end_row = row + 1, end_col = 0, hl_group = group, strict = false })
+      local mark = { end_row = row + 1, end_col = 0, hl_group = group, strict = false }
+      vim.api.nvim_buf_set_extmark(buffer, HIGHLIGHTS, row, 0, mark)
     end
   end
 end

@@ -32,7 +32,7 @@ function M.send(session, delivery)
   local buffer = session.prompt_buffer
   local text = vim.trim(table.concat(lines_of(buffer), '\n'))
   if text == '' then
-    client.complain('the prompt is empty')
+    client.complain('the prompt is empty; type a text first')
     return
   end
   local params = { text = text, delivery = delivery, context = require('pilcrow.prompt').links(session, text) }
@@ -207,7 +207,8 @@ function M.show(session)
     vim.api.nvim_win_set_buf(window, buffer)
   elseif not window then
     local width = math.max(math.floor(vim.o.columns * 0.4), math.min(60, math.floor(vim.o.columns / 2)))
-    window = vim.api.nvim_open_win(buffer, false, below and { split = 'above', win = below } or { split = 'right', win = -1, width = width })
+    local right = { split = 'right', win = -1, width = width }
+    window = vim.api.nvim_open_win(buffer, false, below and { split = 'above', win = below } or right)
     set_window(window, session, 'session')
     vim.api.nvim_win_set_cursor(window, { vim.api.nvim_buf_line_count(buffer), 0 })
   end

@@ -69,7 +69,7 @@ pub(super) fn locate(edit: &Edit, shown: &Snapshot) -> Result<Located, String> {
         return match is_whole && edit.new.is_empty() || edit.old.is_empty() && edit.new.is_empty() {
             true => Ok(Located::File(operation.clone())),
             false => Err(format!(
-                "the rows are not all lines of {}; to delete the file nevertheless, send\n{}\n{operation}\n",
+                "the deletion does not list all lines of {}; to delete the file anyway, send\n{}\n{operation}\n",
                 edit.path,
                 View::default().header(&edit.path, shown.tag())
             )),
@@ -271,7 +271,7 @@ fn unnumbered(edit: &Edit, lines: &Lines) -> Result<Option<Change>, String> {
     let first = named.filter(|first| found == [*first] && (0..old.len()).all(|at| is_shown(*first, at)));
     let Some(first) = first else {
         return Err(format!(
-            "the old rows have numbers of a read that are not those of their lines in {}, or the lines occur {} times; read it again and name its lines by number:\n[PATH#TAG]\nPUT A..=B:\n",
+            "the line numbers in the old rows do not match {}, or the lines occur {} times; read it again and name its lines by number:\n[PATH#TAG]\nPUT A..=B:\n",
             edit.path,
             found.len()
         ));
@@ -284,9 +284,7 @@ fn unnumbered(edit: &Edit, lines: &Lines) -> Result<Option<Change>, String> {
         false => edit.new.clone(),
         true if edit.new.iter().all(|row| is_styled(&row)) && in_order => edit.new.iter().map(text).collect(),
         true => {
-            return Err(
-                "some new rows have numbers of a read; write the new rows without numbers\n".to_owned()
-            );
+            return Err("some new rows begin with line numbers; write the new rows without them\n".to_owned());
         }
     };
     let plain = Edit { path: edit.path.clone(), old, new, kept: edit.kept.clone(), ..Edit::default() };
@@ -317,7 +315,7 @@ fn several(what: &str, path: &str, found: &[usize], shown: &Snapshot, operation:
         more => format!("and {more} more\n"),
     };
     format!(
-        "{what} {} times in {path}, from these lines on; name the lines meant by number:\n{}\n{rows}{more}{operation}",
+        "{what} {} times in {path}, at these lines; name the lines by number:\n{}\n{rows}{more}{operation}",
         found.len(),
         view.header(path, shown.tag())
     )
@@ -340,7 +338,7 @@ fn not_found(edit: &Edit, shown: &Snapshot) -> String {
         false => format!("{path} as you last read it has no such lines"),
     };
     let done = match places(new, lines, str::eq)[..] {
-        [first] => format!(" (it has the new lines, at line {first}: the edit may be done already)"),
+        [first] => format!(" (line {first} on already has the new lines: the edit may be applied already)"),
         _ => String::new(),
     };
     format!(

@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
                 return Err(format!("`{}` is not applied; {instead}", excerpt(line)));
             } else if self.file.is_some() || !is_metadata(line) {
                 return Err(format!(
-                    "row {} of the patch, `{}`, has no sign (a blank, `-` or `+`) and is no instruction; write the whole patch again",
+                    "row {} of the patch, `{}`, is neither an instruction nor a row with a sign (space, `-` or `+`); write the whole patch again",
                     self.at,
                     excerpt(line)
                 ));
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
     fn hunk(&mut self, first: &str) -> Result<(), String> {
         let Some((path, file_op)) = self.file.clone() else {
             return Err(format!(
-                "`{}` is below no file; write `--- PATH` and `+++ PATH` above",
+                "no file is named above `{}`; write `--- PATH` and `+++ PATH` above it",
                 excerpt(first)
             ));
         };

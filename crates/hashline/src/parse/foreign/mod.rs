@@ -272,7 +272,7 @@ mod tests {
         check(
             "--- a.py\n+++ a.py\n@@ -4 +4 @@\n-\n+# c\n",
             expect![[r#"
-                refused: the old lines occur 4 times in a.py, from these lines on; name the lines meant by number:
+                refused: the old lines occur 4 times in a.py, at these lines; name the lines by number:
                 [a.py#1675]
                 4wf	
                 5mj	
@@ -324,14 +324,14 @@ mod tests {
         "#]]
         .assert_eq(&said("x = 1\n    return", "x = 2\n    return"));
         expect![[r#"
-            refused: the old text occurs 2 times in a.py, from these lines on; name the lines meant by number:
+            refused: the old text occurs 2 times in a.py, at these lines; name the lines by number:
             [a.py#1675]
             2vj	    x = 1
             7yh	    y = 1
         "#]]
         .assert_eq(&said(" = 1", " = 2"));
         expect![[r#"
-            refused: the old text occurs 4 times in a.py, from these lines on; name the lines meant by number:
+            refused: the old text occurs 4 times in a.py, at these lines; name the lines by number:
             [a.py#1675]
             3yk	    return x
             4wf	

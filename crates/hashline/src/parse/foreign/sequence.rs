@@ -23,7 +23,7 @@ impl Sequence {
         let found = if self.shifts.is_empty() { Vec::new() } else { self.places(change) };
         if found.iter().any(|line| *line != self.now(change.first)) {
             return Err(format!(
-                "the old text at line {} of {path} occurs elsewhere after the edits before it; send each alone\n",
+                "the old text at line {} of {path} also occurs elsewhere after the earlier edits; send each edit in its own call\n",
                 change.first
             ));
         }
