@@ -279,8 +279,16 @@ fn a_deadlocked_python_program_shows_its_stacks() {
     let sandbox = Sandbox::with(&[("a.py", DEADLOCK)]);
     let mut batch = Batch::start(&sandbox);
     says(&mut batch, &json!({"action": "launch", "program": "a.py", "timeout": 3}), &["running"]);
-    let parts = ["  <module> at a.py:11\n", "  take at a.py:7\n"];
-    let details = says(&mut batch, &json!({"action": "pause"}), &parts);
+    // On a slow machine the program may not have reached the deadlock yet.
+    let mut answer = batch.call("debug", &json!({"action": "pause"}));
+    while answer.ok().contains("stopped: pause") {
+        says(&mut batch, &json!({"action": "continue", "timeout": 3}), &["running"]);
+        answer = batch.call("debug", &json!({"action": "pause"}));
+    }
+    for part in ["  <module> at a.py:11\n", "  take at a.py:7\n"] {
+        assert!(answer.ok().contains(part), "{part} is missing in:\n{}", answer.ok());
+    }
+    let details = &answer.value["details"];
     assert_eq!(details["threads"].as_array().map(Vec::len), Some(3));
     says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
     assert!(batch.end().0.success());
