@@ -456,6 +456,11 @@ fn a_session_of_another_folder_is_undone_and_deleted() {
     editor.open(&uri(&sandbox, "one/a.txt"), "plaintext", "one\n");
     let undone = editor.run("pilcrow.undo", json!({"session": session}));
     assert_eq!((editor.ended(&undone).as_str(), two.join("new.txt").exists()), ("done", false));
+    ok(&mut editor, "pilcrow/session/rename", json!({"session": session, "title": "Second"}));
+    ok(&mut editor, "pilcrow/session/close", json!({"session": session}));
+    let view = ok(&mut editor, "pilcrow/session/open", json!({"session": session}));
+    assert_eq!((&view["cwd"], &view["events"]), (&json!(two), &Value::Null));
+    ok(&mut editor, "pilcrow/session/close", json!({"session": session}));
     ok(&mut editor, "pilcrow/session/delete", json!({"session": session}));
     let listed = ok(&mut editor, "pilcrow/session/list", json!({"cwd": two}))["sessions"].clone();
     assert_eq!(listed, json!([]));

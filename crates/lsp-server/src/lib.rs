@@ -255,9 +255,6 @@ impl Handler for Server {
                     raw(&Value::Array(lenses))
                 })
             }
-            method if sessions::is_session_method(method) => {
-                sessions::request(connection, method, params.as_deref())
-            }
             method if debug::is_debug_method(method) => {
                 let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
                 Box::pin(async move { raw(&debug::request(&connection, &method, params).await?) })
@@ -277,7 +274,8 @@ impl Handler for Server {
                     open.map_or(Value::Null, |open| json!({ "text": &*open.text, "version": open.version }))
                 ))
             }
-            _ => answer(Err(RpcError::method_not_found(&method))),
+            method => sessions::request(connection, method, params.as_deref())
+                .unwrap_or_else(|| answer(Err(RpcError::method_not_found(method)))),
         }
     }
 }

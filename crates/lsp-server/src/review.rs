@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use wire::{RpcError, codes};
 
 use crate::messages::Kind;
-use crate::sessions::{project_of, rpc_error};
+use crate::sessions::{project, rpc_error};
 use crate::{Connection, messages, transcript};
 
 /// Number of earlier sessions of a project to review.
@@ -173,7 +173,7 @@ pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand
         || RpcError::new(codes::INVALID_PARAMS, format!("{uri} is not a file URI; use file:///PATH"));
     let path = paths::uri_to_path(&uri).and_then(|path| AbsPath::new(&path)).ok_or_else(invalid)?;
     let scope = ReviewParams { session, cwd: Some(path.to_string()), since: None, run: None };
-    let project = project_of(connection, &scope.session, scope.cwd.as_deref());
+    let project = project(connection, Some(&scope.session), scope.cwd.as_deref()).await.map_err(rpc_error)?;
     let service = &connection.sessions.service;
     let (hunks, of) = (hunk.map(|hunk| vec![hunk]), Some(path.to_string()));
     match action {
@@ -294,8 +294,11 @@ async fn load_earlier(connection: &Arc<Connection>, path: &AbsPath) {
 async fn review(connection: &Arc<Connection>, session: &str, near: &AbsPath) -> Vec<ReviewFileView> {
     let params =
         ReviewParams { session: session.to_owned(), cwd: Some(near.to_string()), since: None, run: None };
-    let project = project_of(connection, session, params.cwd.as_deref());
-    match connection.sessions.service.review(params, project).await {
+    let review = async {
+        let project = project(connection, Some(session), params.cwd.as_deref()).await?;
+        connection.sessions.service.review(params, project).await
+    };
+    match review.await {
         Ok(review) => review.files,
         Err(error) => {
             tracing::debug!(%error, session, "no review");

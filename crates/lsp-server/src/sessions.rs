@@ -10,11 +10,10 @@ use editor_sync::apply_edit::EditorPort;
 use futures_util::future::{BoxFuture, ready};
 use host::ProjectHandle;
 use host::service::{
-    Cancelled, CompleteContext, DeleteSession, DeliveryMode, ForkSession, InputParams, KeepChanges,
-    ListCheckpoints, ListSessions, NewSession, OpenSession, PermissionParams, PreviewCheckpoint,
-    PromptParams, QueueEdit, QueueRemove, RejectChanges, RenameSession, RestoreCheckpoint, ReviewParams,
-    ServiceError, ServiceOptions, SessionParams, SessionService, SetOption, StatusParams, TextBeforeParams,
-    UndoCheckpoint,
+    Cancelled, CompleteContext, DeleteSession, DeliveryMode, ForkSession, KeepChanges, ListCheckpoints,
+    ListSessions, NewSession, OpenSession, PreviewCheckpoint, PromptParams, RejectChanges, RenameSession,
+    ReviewParams, ServiceError, ServiceOptions, SessionParams, SessionService, StatusParams,
+    TextBeforeParams,
 };
 use host::session::Subject;
 use parking_lot::Mutex;
@@ -126,189 +125,132 @@ impl EventSink for SessionSink {
     }
 }
 
-/// Whether [`request`] handles `method`.
-pub(crate) fn is_session_method(method: &str) -> bool {
-    const GROUPS: [&str; 5] =
-        ["pilcrow/session/", "pilcrow/queue/", "pilcrow/context/", "pilcrow/review/", "pilcrow/checkpoint/"];
-    const OTHERS: [&str; 5] =
-        ["pilcrow/prompt", "pilcrow/cancel", "pilcrow/permission", "pilcrow/input", "pilcrow/status"];
-    GROUPS.iter().any(|group| method.starts_with(group)) || OTHERS.contains(&method)
-}
-
 /// Handles a request of a plugin.
+///
+/// `None` for a method that is not of the session service.
 ///
 /// # Errors
 /// `InvalidParams` for parameters of another form, `RequestFailed` with the service's code.
-pub fn request(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>) -> Reply {
-    match handle(connection, method, params) {
-        Ok(answer) => answer,
-        Err(error) => Box::pin(ready(Err(error))),
-    }
-}
-
-fn handle(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>) -> Result<Reply, RpcError> {
-    let (connection, sessions) = (Arc::clone(connection), &connection.sessions);
-    Ok(match method {
-        "pilcrow/session/new" => {
-            let params: NewSession = read(params)?;
-            later(async move {
-                let project = project(&connection, params.cwd.as_deref()).await?;
-                connection.sessions.service.new_session(params, project).await
-            })
-        }
-        "pilcrow/session/open" => {
-            let params: OpenSession = read(params)?;
-            later(async move {
-                let cwd = params.cwd.clone();
-                let project = project(&connection, cwd.as_deref());
-                connection.sessions.service.open(params, project).await
-            })
-        }
-        "pilcrow/session/close" => {
-            let SessionParams { session } = read(params)?;
-            later(async move {
-                // Edits of its run stop first.
-                connection.sessions.cancel(&session, &connection.port)?;
-                connection.sessions.service.close(&session).await
-            })
-        }
-        "pilcrow/session/list" => {
-            let params: ListSessions = read(params)?;
-            later(async move {
-                let project = project(&connection, params.cwd.as_deref()).await?;
-                connection.sessions.service.list(&project.project).await
-            })
-        }
-        "pilcrow/prompt" => now(sessions.service.prompt(&read(params)?, None)),
-        "pilcrow/cancel" => {
-            let SessionParams { session } = read(params)?;
-            now(sessions.cancel(&session, &connection.port).map(|cancelled| Cancelled { cancelled }))
-        }
+pub fn request(connection: &Arc<Connection>, method: &str, params: Option<&RawValue>) -> Option<Reply> {
+    let (connection, service) = (Arc::clone(connection), &connection.sessions.service);
+    Some(match method {
+        "pilcrow/session/new" => later(connection, params, |it, params: NewSession| async move {
+            let project = project(&it, None, params.cwd.as_deref()).await?;
+            it.sessions.service.new_session(params, project).await
+        }),
+        "pilcrow/session/open" => later(connection, params, |it, params: OpenSession| async move {
+            let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
+            it.sessions.service.open(params, project).await
+        }),
+        "pilcrow/session/close" => later(connection, params, |it, params: SessionParams| async move {
+            // Edits of its run stop first.
+            it.sessions.cancel(&params.session, &it.port)?;
+            it.sessions.service.close(&params.session).await
+        }),
+        "pilcrow/session/list" => later(connection, params, |it, params: ListSessions| async move {
+            let project = project(&it, None, params.cwd.as_deref()).await?;
+            it.sessions.service.list(&project.project).await
+        }),
+        "pilcrow/prompt" => now(params, |params| service.prompt(&params, None)),
+        "pilcrow/cancel" => now(params, |SessionParams { session }| {
+            let cancelled = connection.sessions.cancel(&session, &connection.port)?;
+            Ok(Cancelled { cancelled })
+        }),
         "pilcrow/queue/edit" => {
-            let params: QueueEdit = read(params)?;
-            later(async move { connection.sessions.service.edit_queue(params).await })
+            later(
+                connection,
+                params,
+                |it, params| async move { it.sessions.service.edit_queue(params).await },
+            )
         }
         "pilcrow/queue/remove" => {
-            let params: QueueRemove = read(params)?;
-            later(async move { connection.sessions.service.remove_queued(&params).await })
+            later(
+                connection,
+                params,
+                |it, params| async move { it.sessions.service.remove_queued(&params).await },
+            )
         }
         "pilcrow/session/setOption" => {
-            let params: SetOption = read(params)?;
-            later(async move { connection.sessions.service.set_option(params).await })
+            later(
+                connection,
+                params,
+                |it, params| async move { it.sessions.service.set_option(params).await },
+            )
         }
-        "pilcrow/session/fork" => {
-            let params: ForkSession = read(params)?;
-            later(async move {
-                let project = project(&connection, params.cwd.as_deref()).await?;
-                connection.sessions.service.fork(params, project).await
-            })
-        }
-        "pilcrow/session/rename" => {
-            let params: RenameSession = read(params)?;
-            later(async move {
-                let project = project(&connection, params.cwd.as_deref()).await?;
-                connection.sessions.service.rename(params, &project.project).await
-            })
-        }
-        "pilcrow/session/delete" => {
-            let params: DeleteSession = read(params)?;
-            later(async move {
-                let project = project(&connection, params.cwd.as_deref()).await?;
-                connection.sessions.service.delete(params, &project.project).await
-            })
-        }
-        "pilcrow/permission" => now(sessions.service.answer_permission(read::<PermissionParams>(params)?)),
-        "pilcrow/input" => now(sessions.service.answer_input(read::<InputParams>(params)?)),
-        "pilcrow/status" => {
-            let params: StatusParams = read(params)?;
-            later(async move {
-                let project = project(&connection, params.cwd.as_deref()).await?;
-                connection.sessions.service.status(params.session.as_deref(), &project.project).await
-            })
-        }
-        "pilcrow/context/complete" => {
-            let CompleteContext { query, cwd } = read(params)?;
-            later(async move {
-                let project = project(&connection, cwd.as_deref()).await?;
-                connection.sessions.service.complete_context(query, &project.project).await
-            })
-        }
-        "pilcrow/review/list" => {
-            let params: ReviewParams = read(params)?;
-            later(async move {
-                let project = project_of(&connection, &params.session, params.cwd.as_deref());
-                connection.sessions.service.review(params, project).await
-            })
-        }
-        "pilcrow/review/before" => {
-            let params: TextBeforeParams = read(params)?;
-            later(async move {
-                let project = project_of(&connection, &params.scope.session, params.scope.cwd.as_deref());
-                connection.sessions.service.text_before(params, project).await
-            })
-        }
-        "pilcrow/checkpoint/list" => {
-            let params: ListCheckpoints = read(params)?;
-            later(async move {
-                let project = project_of(&connection, &params.session, params.cwd.as_deref());
-                connection.sessions.service.checkpoints(params.clone(), project).await
-            })
-        }
+        "pilcrow/session/fork" => later(connection, params, |it, params: ForkSession| async move {
+            let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
+            it.sessions.service.fork(params, project).await
+        }),
+        "pilcrow/session/rename" => later(connection, params, |it, params: RenameSession| async move {
+            let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
+            it.sessions.service.rename(params, &project.project).await
+        }),
+        "pilcrow/session/delete" => later(connection, params, |it, params: DeleteSession| async move {
+            let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
+            it.sessions.service.delete(params, &project.project).await
+        }),
+        "pilcrow/permission" => now(params, |params| service.answer_permission(params)),
+        "pilcrow/input" => now(params, |params| service.answer_input(params)),
+        "pilcrow/status" => later(connection, params, |it, params: StatusParams| async move {
+            let project = project(&it, params.session.as_deref(), params.cwd.as_deref()).await?;
+            it.sessions.service.status(params.session.as_deref(), &project.project).await
+        }),
+        "pilcrow/context/complete" => later(connection, params, |it, params: CompleteContext| async move {
+            let project = project(&it, None, params.cwd.as_deref()).await?;
+            it.sessions.service.complete_context(params.query, &project.project).await
+        }),
+        "pilcrow/review/list" => later(connection, params, |it, params: ReviewParams| async move {
+            let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
+            it.sessions.service.review(params, project).await
+        }),
+        "pilcrow/review/before" => later(connection, params, |it, params: TextBeforeParams| async move {
+            let project = project(&it, Some(&params.scope.session), params.scope.cwd.as_deref()).await?;
+            it.sessions.service.text_before(params, project).await
+        }),
+        "pilcrow/review/keep" => later(connection, params, |it, params: KeepChanges| async move {
+            let project = project(&it, Some(&params.scope.session), params.scope.cwd.as_deref()).await?;
+            it.sessions.service.keep(params, project).await
+        }),
+        "pilcrow/review/reject" => later(connection, params, |it, params: RejectChanges| async move {
+            let project = project(&it, Some(&params.scope.session), params.scope.cwd.as_deref()).await?;
+            it.sessions.service.reject(params, project).await
+        }),
+        "pilcrow/checkpoint/list" => later(connection, params, |it, params: ListCheckpoints| async move {
+            let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
+            it.sessions.service.checkpoints(params, project).await
+        }),
         "pilcrow/checkpoint/preview" => {
-            let params: PreviewCheckpoint = read(params)?;
-            later(async move {
-                let project = project_of(&connection, &params.session, params.cwd.as_deref());
-                connection.sessions.service.preview_checkpoint(params.clone(), project).await
+            later(connection, params, |it, params: PreviewCheckpoint| async move {
+                let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
+                it.sessions.service.preview_checkpoint(params, project).await
             })
         }
-        "pilcrow/checkpoint/restore" => {
-            let params: RestoreCheckpoint = read(params)?;
-            later(async move { connection.sessions.service.restore_checkpoint(params).await })
-        }
-        "pilcrow/checkpoint/undo" => {
-            let params: UndoCheckpoint = read(params)?;
-            later(async move { connection.sessions.service.undo_checkpoint(params).await })
-        }
-        "pilcrow/review/keep" => {
-            let params: KeepChanges = read(params)?;
-            later(async move {
-                let project = project_of(&connection, &params.scope.session, params.scope.cwd.as_deref());
-                connection.sessions.service.keep(params, project).await
-            })
-        }
-        "pilcrow/review/reject" => {
-            let params: RejectChanges = read(params)?;
-            later(async move {
-                let project = project_of(&connection, &params.scope.session, params.scope.cwd.as_deref());
-                connection.sessions.service.reject(params, project).await
-            })
-        }
-        _ => return Err(RpcError::method_not_found(method)),
+        "pilcrow/checkpoint/restore" => later(connection, params, |it, params| async move {
+            it.sessions.service.restore_checkpoint(params).await
+        }),
+        "pilcrow/checkpoint/undo" => later(connection, params, |it, params| async move {
+            it.sessions.service.undo_checkpoint(params).await
+        }),
+        _ => return None,
     })
 }
 
-/// The project of a run of this connection, else that of `cwd`.
-pub(crate) fn project_of(
+/// The project of a live session or of a run of this connection.
+///
+/// Without them the project of the folder that contains `cwd`, else of the active folder.
+pub(crate) async fn project(
     connection: &Arc<Connection>,
-    session: &str,
+    session: Option<&str>,
     cwd: Option<&str>,
-) -> impl Future<Output = Result<ProjectHandle, ServiceError>> + Send + 'static {
-    let (connection, root) = (Arc::clone(connection), connection.runs.root_of(session));
-    let cwd = cwd.map(str::to_owned);
-    async move {
-        match root {
-            Some(root) => Ok(connection.projects.open(&root).await?.into_handle()),
-            None => project(&connection, cwd.as_deref()).await,
-        }
-    }
-}
-
-/// The project of the folder that contains `cwd`, else of the active folder.
-async fn project(connection: &Arc<Connection>, cwd: Option<&str>) -> Result<ProjectHandle, ServiceError> {
+) -> Result<ProjectHandle, ServiceError> {
     let invalid = |message: String| ServiceError::new(ErrorCode::InvalidArguments, message);
-    let root = match cwd {
-        None => runs::root(connection, None).map_err(|error| invalid(error.to_string()))?,
-        Some(cwd) => {
+    let known = session.and_then(|session| {
+        connection.sessions.service.root_of(session).or_else(|| connection.runs.root_of(session))
+    });
+    let root = match (known, cwd) {
+        (Some(root), _) => root,
+        (None, None) => runs::root(connection, None).map_err(|error| invalid(error.to_string()))?,
+        (None, Some(cwd)) => {
             let path = AbsPath::new(std::path::Path::new(cwd));
             let inside = path.filter(|path| connection.projects.contains(path));
             let root = inside.and_then(|path| connection.projects.root_for(Some(&path)).ok());
@@ -329,12 +271,31 @@ pub(crate) fn rpc_error(error: ServiceError) -> RpcError {
     }
 }
 
-fn now<T: Serialize>(result: Result<T, ServiceError>) -> Reply {
-    Box::pin(ready(answer(result)))
+/// Answers at once, in the order of the messages.
+fn now<P: DeserializeOwned, T: Serialize>(
+    params: Option<&RawValue>,
+    serve: impl FnOnce(P) -> Result<T, ServiceError>,
+) -> Reply {
+    Box::pin(ready(read(params).and_then(|params| answer(serve(params)))))
 }
 
-fn later<T: Serialize>(result: impl Future<Output = Result<T, ServiceError>> + Send + 'static) -> Reply {
-    Box::pin(async move { answer(result.await) })
+fn later<P, T, F>(
+    connection: Arc<Connection>,
+    params: Option<&RawValue>,
+    serve: impl FnOnce(Arc<Connection>, P) -> F,
+) -> Reply
+where
+    P: DeserializeOwned,
+    T: Serialize,
+    F: Future<Output = Result<T, ServiceError>> + Send + 'static,
+{
+    match read(params) {
+        Ok(params) => {
+            let served = serve(connection, params);
+            Box::pin(async move { answer(served.await) })
+        }
+        Err(error) => Box::pin(ready(Err(error))),
+    }
 }
 
 fn answer<T: Serialize>(result: Result<T, ServiceError>) -> Result<Box<RawValue>, RpcError> {
@@ -352,6 +313,8 @@ fn read<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, RpcError> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use host::service::*;
+    use schemars::{Schema, schema_for};
     use serde_json::Value;
 
     const PAGE: &str = include_str!("../../../docs/protocols/language-server.md");
@@ -391,12 +354,46 @@ mod tests {
         parts[1..].chunks(2).map(name).collect()
     }
 
+    /// The methods of the service, with the schemas of their parameters and answers.
+    fn methods() -> Vec<(&'static str, Schema, Schema)> {
+        macro_rules! methods {
+            ($($name:literal: $params:ty => $answer:ty,)*) => {
+                vec![$(($name, schema_for!($params), schema_for!($answer)),)*]
+            };
+        }
+        methods! {
+            "session/new": NewSession => SessionView,
+            "session/open": OpenSession => SessionView,
+            "session/close": SessionParams => Done,
+            "session/list": ListSessions => SessionList,
+            "prompt": PromptParams => PromptAck,
+            "cancel": SessionParams => Cancelled,
+            "queue/edit": QueueEdit => Done,
+            "queue/remove": QueueRemove => RemovedMessage,
+            "session/setOption": SetOption => SessionOptions,
+            "session/fork": ForkSession => SessionView,
+            "session/rename": RenameSession => Done,
+            "session/delete": DeleteSession => Done,
+            "permission": PermissionParams => Done,
+            "input": InputParams => Done,
+            "status": StatusParams => StatusView,
+            "context/complete": CompleteContext => ContextItems,
+            "review/list": ReviewParams => ReviewView,
+            "review/before": TextBeforeParams => TextBefore,
+            "review/keep": KeepChanges => Done,
+            "review/reject": RejectChanges => RejectionView,
+            "checkpoint/list": ListCheckpoints => CheckpointList,
+            "checkpoint/preview": PreviewCheckpoint => RestorePreview,
+            "checkpoint/restore": RestoreCheckpoint => RestoreView,
+            "checkpoint/undo": UndoCheckpoint => Done,
+        }
+    }
+
     #[test]
     fn the_protocol_page_has_the_fields_of_the_session_service() {
-        for method in host::service::methods() {
-            let name = format!("pilcrow/{}", method.name);
-            assert!(super::is_session_method(&name), "{name}");
-            let (params, answer) = (method.params.to_value(), method.answer.to_value());
+        for (method, params, answer) in methods() {
+            let name = format!("pilcrow/{method}");
+            let (params, answer) = (params.to_value(), answer.to_value());
             let cells = row(&name);
             assert_eq!(documented(cells[2]), names(&params), "params of {name}");
             let title = answer["title"].as_str().expect("a title");

@@ -118,11 +118,11 @@ impl SessionService {
     pub async fn checkpoints(
         &self,
         params: ListCheckpoints,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
+        project: ProjectHandle,
     ) -> Result<CheckpointList, ServiceError> {
         let ListCheckpoints { session, cwd } = params;
         let params = ReviewParams { session, cwd, since: None, run: None };
-        let reviewed = self.reviewed(params, project).await?;
+        let reviewed = self.reviewed(params, Arc::new(project)).await?;
         blocking(reviewed, |of| Ok(CheckpointList { checkpoints: list(of)? })).await
     }
 
@@ -133,11 +133,11 @@ impl SessionService {
     pub async fn preview_checkpoint(
         &self,
         params: PreviewCheckpoint,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
+        project: ProjectHandle,
     ) -> Result<RestorePreview, ServiceError> {
         let PreviewCheckpoint { session, cwd, message_id } = params;
         let params = ReviewParams { session, cwd, since: Some(message_id.clone()), run: None };
-        let reviewed = self.reviewed(params, project).await?;
+        let reviewed = self.reviewed(params, Arc::new(project)).await?;
         blocking(reviewed, move |of| {
             of.checkpoint(&message_id)?;
             let workspace = &of.project.project.workspace;
@@ -164,8 +164,7 @@ impl SessionService {
         let RestoreCheckpoint { session, message_id, restore } = params;
         let live = self.idle(&session).await?;
         let params = ReviewParams { session, cwd: None, since: Some(message_id.clone()), run: None };
-        let closed = async { Err(ServiceError::not_live(live.id())) };
-        let of = self.reviewed(params, closed).await?;
+        let of = self.reviewed(params, Arc::clone(&live.project)).await?;
         let at = of.checkpoint(&message_id)?;
         let before = of.loaded.leaf().map(|entry| entry.id.clone());
         let prompt = of.loaded.body(&of.loaded.entries[at]).ok().and_then(|body| body.message(0));

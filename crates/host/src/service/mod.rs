@@ -60,8 +60,15 @@ pub struct ServiceOptions {
 #[derive(Default)]
 struct State {
     live: BTreeMap<String, Arc<LiveSession>>,
-    /// Number of the last event of each closed session.
-    ended: HashMap<String, u64>,
+    /// Sessions that were live before.
+    ended: HashMap<String, Ended>,
+}
+
+struct Ended {
+    /// Number of the last event.
+    seq: u64,
+    /// The root of the project.
+    root: AbsPath,
 }
 
 impl SessionService {
@@ -96,13 +103,12 @@ impl SessionService {
     pub async fn open(
         &self,
         request: OpenSession,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
+        project: ProjectHandle,
     ) -> Result<SessionView, ServiceError> {
         let _opening = self.opening.lock().await;
         if let Some(live) = self.find(&request.session) {
             return view(&live, request.since).await;
         }
-        let project = project.await?;
         let id = find_stored(&project.project, request.session).await?;
         let live = match self.find(&id) {
             Some(live) => live,
@@ -332,7 +338,6 @@ impl SessionService {
         if let Some(live) = &was_live {
             self.end(live).await;
         }
-        let project = was_live.as_ref().map_or(project, |live| &live.project.project);
         let store = project.sessions()?;
         match tokio::task::spawn_blocking(move || store.delete(&request.session)).await? {
             // A live session without an entry has no file.
@@ -404,9 +409,11 @@ impl SessionService {
         self.find(session).is_some()
     }
 
-    /// The root of a live session's project.
+    /// The root of the project of a session that is or was live.
     pub fn root_of(&self, session: &str) -> Option<AbsPath> {
-        Some(self.find(session)?.project.project.workspace.root().clone())
+        let state = self.state.lock();
+        let live = state.live.get(session).map(|live| live.project.project.workspace.root());
+        live.or_else(|| Some(&state.ended.get(session)?.root)).cloned()
     }
 
     /// Ends all sessions as disconnected. They can be opened again.
@@ -423,7 +430,8 @@ impl SessionService {
         let seq = live.close().await;
         let mut state = self.state.lock();
         state.live.remove(live.id());
-        state.ended.insert(live.id().to_owned(), seq);
+        let root = live.project.project.workspace.root().clone();
+        state.ended.insert(live.id().to_owned(), Ended { seq, root });
     }
 
     fn request(&self) -> SessionRequest {
@@ -455,7 +463,7 @@ impl SessionService {
 
     /// The number of the last event of a closed session.
     fn last_seq(&self, session: &str) -> u64 {
-        self.state.lock().ended.get(session).copied().unwrap_or_default()
+        self.state.lock().ended.get(session).map_or(0, |ended| ended.seq)
     }
 
     fn find(&self, session: &str) -> Option<Arc<LiveSession>> {

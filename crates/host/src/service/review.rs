@@ -152,9 +152,9 @@ impl SessionService {
     pub async fn review(
         &self,
         params: ReviewParams,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
+        project: ProjectHandle,
     ) -> Result<ReviewView, ServiceError> {
-        let reviewed = self.reviewed(params, project).await?;
+        let reviewed = self.reviewed(params, Arc::new(project)).await?;
         blocking(reviewed, |of| Ok(view(of.project.project.workspace.review(of.name(), &of.runs)?))).await
     }
 
@@ -165,10 +165,10 @@ impl SessionService {
     pub async fn text_before(
         &self,
         params: TextBeforeParams,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
+        project: ProjectHandle,
     ) -> Result<TextBefore, ServiceError> {
         let TextBeforeParams { scope, path } = params;
-        let reviewed = self.reviewed(scope, project).await?;
+        let reviewed = self.reviewed(scope, Arc::new(project)).await?;
         let path = absolute(&path)?;
         blocking(reviewed, move |of| {
             let review = of.project.project.workspace.review(of.name(), &of.runs)?;
@@ -182,13 +182,9 @@ impl SessionService {
     ///
     /// # Errors
     /// As [`SessionService::review`], and when the selection has no change.
-    pub async fn keep(
-        &self,
-        params: KeepChanges,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
-    ) -> Result<Done, ServiceError> {
+    pub async fn keep(&self, params: KeepChanges, project: ProjectHandle) -> Result<Done, ServiceError> {
         let KeepChanges { scope, hunks, path } = params;
-        let reviewed = self.reviewed(scope, project).await?;
+        let reviewed = self.reviewed(scope, Arc::new(project)).await?;
         let selected = Selected::read(hunks, path)?;
         blocking(reviewed, move |of| {
             of.project.project.workspace.keep(of.name(), &of.runs, selected.as_selection())?;
@@ -207,10 +203,10 @@ impl SessionService {
     pub async fn reject(
         &self,
         params: RejectChanges,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
+        project: ProjectHandle,
     ) -> Result<RejectionView, ServiceError> {
         let RejectChanges { scope, hunks, path, reason } = params;
-        let reviewed = self.reviewed(scope, project).await?;
+        let reviewed = self.reviewed(scope, Arc::new(project)).await?;
         let selected = Selected::read(hunks, path)?;
         let (project, id) = (Arc::clone(&reviewed.project), reviewed.name().to_owned());
         let planned = blocking(reviewed, move |of| {
@@ -233,13 +229,10 @@ impl SessionService {
     pub(super) async fn reviewed(
         &self,
         params: ReviewParams,
-        project: impl Future<Output = Result<ProjectHandle, ServiceError>>,
+        project: Arc<ProjectHandle>,
     ) -> Result<Reviewed, ServiceError> {
         let live = self.find(&params.session);
-        let project = match &live {
-            Some(live) => Arc::clone(&live.project),
-            None => Arc::new(project.await?),
-        };
+        let project = live.as_ref().map_or(project, |live| Arc::clone(&live.project));
         let session = live.map_or(params.session, |live| live.id().to_owned());
         let store = project.project.sessions()?;
         let loaded = tokio::task::spawn_blocking(move || store.load(&session)).await??;

@@ -5,17 +5,10 @@
 use agent::events::{PermissionAnswer, PlanStep};
 use agent::{Envelope, Event, Message, QueuedMessageView, Usage};
 use policy::ErrorCode;
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::checkpoint::{
-    CheckpointList, ListCheckpoints, PreviewCheckpoint, RestoreCheckpoint, RestorePreview, RestoreView,
-    UndoCheckpoint,
-};
-use super::review::{
-    KeepChanges, RejectChanges, RejectionView, ReviewParams, ReviewView, TextBefore, TextBeforeParams,
-};
 use crate::request::RequestError;
 
 /// A failed request, with a code of `docs/formats/errors.md`.
@@ -398,45 +391,3 @@ pub struct Cancelled {
 /// An answer without content.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Done {}
-
-/// A method of the service, with the schemas of its parameters and its answer.
-pub struct ServiceMethod {
-    pub name: &'static str,
-    pub params: Schema,
-    pub answer: Schema,
-}
-
-/// Lists the methods of the service.
-pub fn methods() -> Vec<ServiceMethod> {
-    macro_rules! methods {
-        ($($name:literal: $params:ty => $answer:ty,)*) => {
-            vec![$(ServiceMethod { name: $name, params: schema_for!($params), answer: schema_for!($answer) },)*]
-        };
-    }
-    methods! {
-        "session/new": NewSession => SessionView,
-        "session/open": OpenSession => SessionView,
-        "session/close": SessionParams => Done,
-        "session/list": ListSessions => SessionList,
-        "prompt": PromptParams => PromptAck,
-        "cancel": SessionParams => Cancelled,
-        "queue/edit": QueueEdit => Done,
-        "queue/remove": QueueRemove => RemovedMessage,
-        "session/setOption": SetOption => SessionOptions,
-        "session/fork": ForkSession => SessionView,
-        "session/rename": RenameSession => Done,
-        "session/delete": DeleteSession => Done,
-        "permission": PermissionParams => Done,
-        "input": InputParams => Done,
-        "status": StatusParams => StatusView,
-        "context/complete": CompleteContext => ContextItems,
-        "review/list": ReviewParams => ReviewView,
-        "review/before": TextBeforeParams => TextBefore,
-        "review/keep": KeepChanges => Done,
-        "review/reject": RejectChanges => RejectionView,
-        "checkpoint/list": ListCheckpoints => CheckpointList,
-        "checkpoint/preview": PreviewCheckpoint => RestorePreview,
-        "checkpoint/restore": RestoreCheckpoint => RestoreView,
-        "checkpoint/undo": UndoCheckpoint => Done,
-    }
-}
