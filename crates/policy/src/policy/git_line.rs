@@ -12,6 +12,7 @@ use paths::canonical_existing as canonical;
 use shell::{GitCommand, Named, PlainCommand};
 
 use super::sandbox_profile::Repository;
+use super::shell_command::surroundings;
 
 /// Builtins of the shell that may be beside commands of git.
 const BUILTINS: &[&str] = &[":", "cd", "echo", "exit", "false", "pwd", "true"];
@@ -54,15 +55,8 @@ pub(super) struct GitLine {
 }
 
 impl GitLine {
-    /// Decides about a line that may run the commands `named`.
-    ///
-    /// `plain` are its commands if it is plain.
-    pub(super) fn of(
-        plain: Option<&[PlainCommand]>,
-        named: &[Named],
-        root: &AbsPath,
-        repository: Option<&Repository>,
-    ) -> Self {
+    /// Decides about the line `text`, which may run the commands `named`.
+    pub(super) fn of(text: &str, named: &[Named], root: &AbsPath) -> Self {
         let all: Vec<GitCommand<'_>> = named.iter().filter_map(|it| GitCommand::of(&it.words)).collect();
         let mut line = Self {
             checks_out: all.iter().any(GitCommand::checks_out),
@@ -73,7 +67,9 @@ impl GitLine {
         if !is_remote && !all.iter().any(GitCommand::configures) {
             return line;
         }
-        let commands = git_commands(plain, root, repository);
+        let (plain, repository) = (shell::plain_commands(text, &surroundings(root)), Repository::find(root));
+        let repository = repository.as_ref();
+        let commands = git_commands(plain.as_deref(), root, repository);
         let safe = commands.and_then(|all| runs_no_program(&all, repository).map(|()| all));
         line.configures = safe.as_ref().is_ok_and(|all| all.iter().any(GitCommand::configures));
         if is_remote {

@@ -14,7 +14,7 @@ use paths::{AbsPath, credential_names};
 use shell::Named;
 
 use super::git_line::{self, GitLine};
-use super::shell_command::{Line, surroundings};
+use super::shell_command::Line;
 use super::{Decision, Policy, ProgramFiles, SandboxMode};
 use crate::rules::Capability;
 use crate::{Checkout, EXECUTED, GitChanges, Network, SandboxProfile};
@@ -120,9 +120,7 @@ impl Policy {
     ///
     /// With `alone`, no other command of the agent can change what it was checked for.
     pub(super) fn line_use(&self, text: &str, line: &Line, alone: bool) -> LineUse {
-        let root = &self.options.root;
-        let commands = shell::plain_commands(text, &surroundings(root));
-        let mut git = GitLine::of(commands.as_deref(), &line.commands, root, Repository::find(root).as_ref());
+        let mut git = GitLine::of(text, &line.commands, &self.options.root);
         let mut environment = Vec::new();
         let mut tool = tool_of(&line.commands).filter(|_| !line.is_doubtful);
         let writable = match git.has_keys || tool.is_some() {
@@ -361,7 +359,7 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    fn find(root: &AbsPath) -> Option<Self> {
+    pub(super) fn find(root: &AbsPath) -> Option<Self> {
         let top = std::iter::successors(Some(root.clone()), AbsPath::parent)
             .find(|directory| directory.join(".git").as_path().exists())?;
         let (own, git) = git_directories(&top)?;
