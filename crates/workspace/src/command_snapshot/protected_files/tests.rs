@@ -1,3 +1,5 @@
+//! Tests of protected files.
+
 use paths::canonical_existing as canonical;
 
 use super::restore::set_mode;
