@@ -368,6 +368,8 @@ fn a_session_is_configured_forked_renamed_and_deleted() {
     set(&mut editor, "agent", "careful");
     set(&mut editor, "thinking", "high");
     assert_eq!(current(&set(&mut editor, "mode", "permissive")), ["high", "permissive", "careful"]);
+    // Another profile opens the session again.
+    assert_eq!(current(&set(&mut editor, "agent", "careful")), ["high", "permissive", "careful"]);
     assert_eq!(set(&mut editor, "model", "planner")[0]["currentValue"], "planner");
     for (option, value) in [("mode", "plan"), ("thinking", "a lot"), ("model", "none/such"), ("x", "y")] {
         let params = json!({"session": session, "option": option, "value": value});

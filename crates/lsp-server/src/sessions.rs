@@ -286,13 +286,20 @@ fn later<P, T, F>(
 ) -> Reply
 where
     P: DeserializeOwned,
-    T: Serialize,
+    T: Serialize + Send + 'static,
     F: Future<Output = Result<T, ServiceError>> + Send + 'static,
 {
     match read(params) {
         Ok(params) => {
-            let served = serve(connection, params);
-            Box::pin(async move { answer(served.await) })
+            // A cancelled request must not be done by half.
+            let served = tokio::spawn(serve(connection, params));
+            Box::pin(async move {
+                match served.await {
+                    Ok(served) => answer(served),
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                    Err(error) => Err(RpcError::new(codes::INTERNAL_ERROR, error.to_string())),
+                }
+            })
         }
         Err(error) => Box::pin(ready(Err(error))),
     }

@@ -2,6 +2,7 @@
 
 use tree_sitter::{Node, Parser};
 
+use super::options::has_letter;
 use super::word::{UNKNOWN, Variables};
 use super::{Surroundings, acting_option, script};
 
@@ -210,7 +211,7 @@ impl<'a> GitCommand<'a> {
         let naming = NAMING.iter().find(|(name, _)| *name == self.subcommand).map_or(&[][..], |it| it.1);
         let begins = |word: &String, option: &&str| {
             let name = word.split('=').next().unwrap_or(word);
-            word.starts_with(option) || name.len() > 3 && option.starts_with(name)
+            word.starts_with(option) || name.len() > 3 && option.starts_with(name) || has_letter(word, option)
         };
         let submodule = self.args.iter().map(String::as_str).find(|word| !word.starts_with('-'));
         self.has_plain_options
@@ -294,6 +295,8 @@ mod tests {
             "git push --exec x",
             "git clone -u x y",
             "git clone -cx.y=z y",
+            "git clone -qc x.y=z y",
+            "git clone -qux y",
             "git clone --conf x.y=z y",
             "git ls-remote ext::x",
             "git rebase --exec x",

@@ -69,6 +69,7 @@ pub fn acting_option(words: &[String]) -> Option<&str> {
         Some(rest) if option.starts_with("--") => rest.is_empty() || rest.starts_with('='),
         // The value of a letter may follow at once; a word after one hyphen is whole.
         Some(rest) => rest.is_empty() || option.len() == 2 || rest.starts_with('='),
+        None if has_letter(word, option) => name != "gcc",
         // Long options may be abbreviated.
         None => {
             word.len() > 4
@@ -78,4 +79,14 @@ pub fn acting_option(words: &[String]) -> Option<&str> {
     };
     let before = before.filter(|word| name == "git" && BEFORE.contains(word));
     before.chain(words.filter(|word| options.iter().any(|option| acts(word, option)))).next()
+}
+
+/// Whether `word` combines letters, as `-qo`, and one of them is that of `option`.
+///
+/// The letters may also be the value of another one.
+pub(crate) fn has_letter(word: &str, option: &str) -> bool {
+    let letters = |word: &str| Some(word.strip_prefix('-')?.to_owned()).filter(|it| !it.starts_with('-'));
+    let (Some(all), Some(letter)) = (letters(word), letters(option)) else { return false };
+    let all = all.chars().take_while(char::is_ascii_alphabetic).collect::<String>();
+    letter.len() == 1 && all.contains(&letter)
 }

@@ -130,6 +130,15 @@ pub(crate) fn without(summary: &str) -> (&str, &str) {
     at.map_or((summary, ""), |at| (summary[..at].trim_end(), &summary[at..]))
 }
 
+/// A model's summary without headings of the kept part.
+pub(crate) fn demoted(summary: &str) -> String {
+    let demote = |line: &str| match [SAID, READ, CHANGED].contains(&line.trim_end()) {
+        true => format!("#{line}"),
+        false => line.to_owned(),
+    };
+    summary.lines().map(demote).collect::<Vec<_>>().join("\n")
+}
+
 fn add(files: &mut Vec<String>, path: &str) {
     files.retain(|it| it != path);
     files.push(path.to_owned());
@@ -182,6 +191,9 @@ mod tests {
             a.rs"#]]
         .assert_eq(&summary);
         assert_eq!(without(&summary).0, "## Goal\nrename");
+        let model = demoted("## Goal\nrename\n\n## Files read\n- a few\n\n## Progress\nnone");
+        let summary_of_model = format!("{model}{}", first.render(1_000));
+        assert_eq!(without(&summary_of_model).0, model);
         let mut second = Kept::of(&[summary_message(&summary)]);
         assert_eq!(second, first);
         let more = [summary_message(&summary), Message::user("and b"), result(json!({ "path": "a.rs" }))];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use llm::{Content, Message, Model, Request, StopReason};
 
-use crate::compaction::kept::Kept;
+use crate::compaction::kept::{Kept, demoted};
 use crate::compaction::{BEGINNING, INSTRUCTIONS, Limits, cut, stale, summary};
 use crate::events::Event;
 use crate::run::context::RunCx;
@@ -152,7 +152,7 @@ pub(crate) async fn compact(
     // No model receives failed responses, such as a refusal of the planner.
     let removed = llm::transcript::repair(&removed);
     let text = match by_model(cx, &removed, wishes, limits).await {
-        Ok(text) => summary::bounded(&text, most),
+        Ok(text) => summary::bounded(&demoted(&text), most),
         Err(None) => summary::extract_within(&removed, most),
         Err(Some(_)) if cx.cancel.is_cancelled() => {
             let error = Some("cancelled".to_owned());

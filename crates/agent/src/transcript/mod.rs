@@ -165,7 +165,8 @@ impl Transcript {
             self.replaced.insert(at, message);
         }
         self.estimate_all();
-        let removed = tokens - self.sums.last().copied().unwrap_or(0);
+        // A line may be longer than the small image that it replaces.
+        let removed = tokens.saturating_sub(self.sums.last().copied().unwrap_or(0));
         // Sizes that older answers reported include what is removed.
         self.measured = self.measured.map(|(at, size)| (at, size.saturating_sub(removed)));
         self.old = self.messages.len();

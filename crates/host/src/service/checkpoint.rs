@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use workspace::{Rejection, ReviewError, RunId, Undo};
 
-use super::live::LiveSession;
+use super::live::{Held, LiveSession};
 use super::review::{ConflictView, ReviewParams, Reviewed, blocking, conflicts};
 use super::{Done, ServiceError, SessionService};
 use crate::announce::ProjectHandle;
@@ -230,14 +230,11 @@ impl SessionService {
         Ok(Done {})
     }
 
-    /// A live session between its runs.
-    async fn idle(&self, session: &str) -> Result<Arc<LiveSession>, ServiceError> {
-        let live = self.live(session)?;
-        if live.wait_until_idle().await {
-            return Ok(live);
-        }
+    /// Holds a live session between its runs.
+    async fn idle(&self, session: &str) -> Result<Held, ServiceError> {
         let message = "the session runs; cancel its run, then try again";
-        Err(ServiceError::new(ErrorCode::WrongState, message))
+        let runs = || ServiceError::new(ErrorCode::WrongState, message);
+        self.live(session)?.hold().await.ok_or_else(runs)
     }
 }
 

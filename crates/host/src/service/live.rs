@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use agent::{Queue, QueuedMessage, RunOutcome, Session, deadlines};
 use parking_lot::Mutex;
+use policy::ErrorCode;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::types::{DeliveryMode, PromptAck, PromptStatus};
+use super::types::{DeliveryMode, PromptAck, PromptStatus, ServiceError};
 use crate::announce::ProjectHandle;
 use crate::session::unsaved::describe_unsaved;
 use crate::session::{HostedSession, ended_well};
@@ -30,8 +31,39 @@ pub(super) struct LiveSession {
 struct Driver {
     /// Cancels the current run; `None` while idle.
     active: Option<CancellationToken>,
-    /// Messages for which the current run was cancelled.
+    /// Messages that start a run once the current one, or the hold, ends.
     interrupts: VecDeque<QueuedMessage>,
+    /// Whether `active` is no run: the session is held.
+    is_held: bool,
+    is_closed: bool,
+}
+
+/// A session that starts no run until this is dropped.
+pub(super) struct Held(Arc<LiveSession>);
+
+impl std::ops::Deref for Held {
+    type Target = LiveSession;
+
+    fn deref(&self) -> &LiveSession {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut driver = self.driver.lock();
+        driver.is_held = false;
+        driver.active = None;
+        // Messages that were queued before wait for the user.
+        match driver.interrupts.pop_front().filter(|_| !driver.is_closed) {
+            Some(message) => {
+                let cancel = CancellationToken::new();
+                driver.active = Some(cancel.clone());
+                self.tasks.spawn(Arc::clone(&self.0).drive(message, cancel));
+            }
+            None => self.idle.notify_waiters(),
+        }
+    }
 }
 
 impl LiveSession {
@@ -57,21 +89,49 @@ impl LiveSession {
         self.driver.lock().active.is_some()
     }
 
-    /// Waits until the session is idle; returns false if it still runs after a second.
+    /// Holds the session once it is idle; `None` if it still runs after a second.
     ///
     /// A run ends shortly after its last event.
-    pub(super) async fn wait_until_idle(&self) -> bool {
-        let mut idle = std::pin::pin!(self.idle.notified());
-        idle.as_mut().enable();
-        !self.is_running() || tokio::time::timeout(Duration::from_secs(1), idle).await.is_ok()
+    pub(super) async fn hold(self: &Arc<Self>) -> Option<Held> {
+        let wait = async {
+            loop {
+                let mut idle = std::pin::pin!(self.idle.notified());
+                idle.as_mut().enable();
+                {
+                    let mut driver = self.driver.lock();
+                    if driver.active.is_none() && !driver.is_closed {
+                        driver.active = Some(CancellationToken::new());
+                        driver.is_held = true;
+                        return Held(Arc::clone(self));
+                    }
+                }
+                idle.await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(1), wait).await.ok()
     }
 
     /// Starts a run with a message, or queues it.
-    pub fn deliver(self: &Arc<Self>, queued: QueuedMessage, delivery: DeliveryMode) -> PromptAck {
+    ///
+    /// # Errors
+    /// When the session is being closed.
+    pub fn deliver(
+        self: &Arc<Self>,
+        queued: QueuedMessage,
+        delivery: DeliveryMode,
+    ) -> Result<PromptAck, ServiceError> {
         let message_id = queued.message_id.clone();
         // The lock is held until the message is in its place, so that no run ends meanwhile.
         let mut driver = self.driver.lock();
+        if driver.is_closed {
+            let message = "the session is being closed; open it again";
+            return Err(ServiceError::new(ErrorCode::WrongState, message));
+        }
         let status = match (&driver.active, delivery) {
+            (Some(_), _) if driver.is_held => {
+                driver.interrupts.push_back(queued);
+                PromptStatus::Started
+            }
             (None, _) => {
                 let cancel = CancellationToken::new();
                 driver.active = Some(cancel.clone());
@@ -89,7 +149,7 @@ impl LiveSession {
                 PromptStatus::Queued
             }
         };
-        PromptAck { message_id, status }
+        Ok(PromptAck { message_id, status })
     }
 
     /// Compacts the session; cancels its run first.
@@ -119,6 +179,7 @@ impl LiveSession {
 
     /// Cancels the run and closes the session; returns the number of its last event.
     pub async fn close(&self) -> u64 {
+        self.driver.lock().is_closed = true;
         self.cancel();
         self.tasks.close();
         if tokio::time::timeout(deadlines::RUN, self.tasks.wait()).await.is_err() {

@@ -176,7 +176,7 @@ impl SessionService {
         }
         let (text, images) = live.hosted.render(&request.text, subject)?;
         let text = context::with_links(&text, &request.context, &live.project.project.workspace)?;
-        Ok(live.deliver(message(text, images).into(), request.delivery))
+        live.deliver(message(text, images).into(), request.delivery)
     }
 
     /// Changes, moves or sends a queued message.
@@ -196,8 +196,7 @@ impl SessionService {
                 let removed = live.session().unqueue(&message_id).await;
                 let (_, mut queued) = removed.ok_or_else(|| not_queued(&message_id))?;
                 queued.message = message.unwrap_or(queued.message);
-                live.deliver(queued, DeliveryMode::Interrupt);
-                return Ok(Done {});
+                return live.deliver(queued, DeliveryMode::Interrupt).map(|_| Done {});
             }
         };
         let edited = live.session().edit_queued(&message_id, message, queue, before.as_deref()).await;
@@ -266,25 +265,44 @@ impl SessionService {
     }
 
     /// Opens the session again with another profile.
+    ///
+    /// The mode and the thinking level stay.
     async fn set_agent(
         &self,
         live: &Arc<LiveSession>,
         name: String,
     ) -> Result<Arc<LiveSession>, ServiceError> {
         let _opening = self.opening.lock().await;
-        if !live.wait_until_idle().await || !live.session().queued_texts().is_empty() {
+        let held = live.hold().await.filter(|held| held.session().queued_texts().is_empty());
+        if held.is_none() {
             let message = "the session runs or has queued messages; set the profile when it is idle";
             return Err(ServiceError::new(ErrorCode::WrongState, message));
         }
         crate::session::profile_directory(&live.project.project.homes, &name)
             .map_err(|error| ServiceError::new(ErrorCode::InvalidArguments, error.to_string()))?;
         let id = live.id().to_owned();
+        let (before, mode) = (live.hosted.agent().map(str::to_owned), live.hosted.source().mode());
+        let thinking = live.session().thinking_level();
         self.end(live).await;
+        drop(held);
         let stored = load(&live.project.project, id.clone()).await?.is_some();
         let (resume, id) = if stored { (Some(id), None) } else { (None, Some(id)) };
         let last_seq = self.last_seq(live.id());
-        let request = SessionRequest { resume, id, last_seq, agent: Some(name), ..self.request() };
-        self.start(Arc::clone(&live.project), request).await
+        let request = |agent| SessionRequest {
+            resume: resume.clone(),
+            id: id.clone(),
+            last_seq,
+            agent,
+            ..self.request()
+        };
+        let started = self.start(Arc::clone(&live.project), request(Some(name))).await;
+        let (opened, error) = match started {
+            Ok(opened) => (opened, None),
+            Err(error) => (self.start(Arc::clone(&live.project), request(before)).await?, Some(error)),
+        };
+        opened.session().set_thinking_level(thinking);
+        opened.session().set_policy(&opened.hosted.source().set_mode(mode));
+        error.map_or(Ok(opened), Err)
     }
 
     /// Forks a stored session, and opens the fork.

@@ -277,7 +277,8 @@ fn absolute(path: &str) -> Result<AbsPath, ServiceError> {
     let invalid = || {
         ServiceError::new(ErrorCode::InvalidArguments, format!("{path:?} is not an absolute path; use one"))
     };
-    AbsPath::new(Path::new(path)).ok_or_else(invalid)
+    // The files of a review are resolved.
+    AbsPath::new(Path::new(path)).map(|path| paths::canonical_existing(&path)).ok_or_else(invalid)
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

@@ -31,8 +31,9 @@ impl ServiceError {
 
 impl From<anyhow::Error> for ServiceError {
     fn from(error: anyhow::Error) -> Self {
-        let stored = error.downcast_ref::<agent::store::StoreError>();
-        let code = stored.map_or(ErrorCode::Internal, agent::store::StoreError::code);
+        let stored = error.downcast_ref().map(agent::store::StoreError::code);
+        let committed = error.downcast_ref().map(workspace::CommitError::code);
+        let code = stored.or(committed).unwrap_or(ErrorCode::Internal);
         Self::new(code, format!("{error:#}"))
     }
 }

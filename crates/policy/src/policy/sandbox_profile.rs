@@ -25,7 +25,7 @@ pub(super) struct LineUse {
     tool: Option<&'static Tool>,
     git: GitLine,
     pub(super) environment: Vec<(String, String)>,
-    /// Reason why git has no keys or direct network access.
+    /// The reason why a tool has no keys or direct network access.
     pub(super) note: Option<String>,
 }
 
@@ -123,6 +123,8 @@ impl Policy {
         let mut git = GitLine::of(text, &line.commands, &self.options.root);
         let mut environment = Vec::new();
         let mut tool = tool_of(&line.commands).filter(|_| !line.is_doubtful);
+        let option = line.commands.iter().find_map(|it| shell::acting_option(&it.words));
+        let withheld = option.filter(|_| tool.take_if(|_| option.is_some()).is_some());
         let writable = match git.has_keys || tool.is_some() {
             true => self.sandbox_profile(&LineUse::default()).map_or_else(Vec::new, |it| it.writable),
             false => Vec::new(),
@@ -140,8 +142,9 @@ impl Policy {
         if tool.is_some() {
             environment.extend(git_line::without_writable(&writable));
         }
-        let note =
-            git.withheld.take().map(|why| format!("git ran without keys or direct network access: {why}"));
+        let note = git.withheld.take().map(|why| ("git", why));
+        let note = note.or_else(|| Some(("it", format!("`{}` may name a program", withheld?))));
+        let note = note.map(|(name, why)| format!("{name} ran without keys or direct network access: {why}"));
         LineUse { tool, git, environment, note }
     }
 
