@@ -971,11 +971,18 @@ fn only_git_commands_that_reach_a_remote_have_keys() {
         let text = answer["content"][0]["text"].as_str().unwrap().to_owned();
         (text.lines().any(|it| it == "secret"), text)
     };
-    for line in ["git fetch", "git pull", "git push origin HEAD", "cd . && git fetch && git log --oneline"] {
+    for line in ["git fetch", "git pull", "git push origin HEAD", "cd . && git fetch && git ls-remote origin"]
+    {
         let (reads, text) = run(line);
         assert!(reads, "{line}: {text}");
     }
-    for line in ["git add . && git push", "git fetch; ls", "git fetch $REMOTE", "git fetch | cat"] {
+    for line in [
+        "git fetch; git status",
+        "git add . && git push",
+        "git fetch; ls",
+        "git fetch $REMOTE",
+        "git fetch | cat",
+    ] {
         let (reads, text) = run(line);
         assert!(!reads, "{line}: {text}");
     }
@@ -1139,4 +1146,16 @@ fn a_home_directory_is_a_project_with_caches() {
     sandbox.tool("lsp", &json!({ "action": "hover", "file": "a.py", "line": 1 })).ok();
     let is_written = [".cache/written", "written"].map(|path| sandbox.project().join(path).exists());
     assert_eq!(is_written, [true, false]);
+}
+
+/// An open file would lead past the limits of paths.
+#[test]
+fn a_command_has_no_open_files_of_a_parent() {
+    let sandbox = project();
+    let login = sandbox.beside("outside/login");
+    let words = ["bash", "-c", "exec 8<\"$0\"; exec \"$@\"", login.to_str().unwrap()];
+    let call = json!({ "command": "cat <&8 || echo none" }).to_string();
+    let ran = sandbox.run_under(&words, &["tool", "bash", &call, "--yes"]);
+    let text = &ran.stdout;
+    assert!(text.lines().any(|line| line == "none") && !text.contains("secret"), "{ran:?}");
 }

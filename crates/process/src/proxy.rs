@@ -139,11 +139,13 @@ async fn forward(
     let stream = connect(gate, request.uri(), 80).await?;
     let failed = |error: hyper::Error| (StatusCode::BAD_GATEWAY, error.to_string());
     // The host that was permitted, whatever the client writes.
-    let host = request.uri().authority().and_then(|it| HeaderValue::from_str(it.as_str()).ok());
+    let authority = request.uri().authority().map_or("", |it| it.as_str());
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = HeaderValue::from_str(host).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     *request.uri_mut() = path.parse::<Uri>().map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
     HOP.iter().for_each(|name| drop(request.headers_mut().remove(HeaderName::from_static(name))));
-    request.headers_mut().extend(host.map(|host| (HOST, host)));
+    request.headers_mut().insert(HOST, host);
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     tasks.spawn(async move {

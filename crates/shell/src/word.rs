@@ -422,6 +422,9 @@ impl<'a> Reader<'a> {
         if user.is_empty() {
             let home = self.variables.get("HOME");
             self.current.text.push_str(&home.text);
+        } else if user.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)) {
+            // A directory of the shell: the current or last one, or one of its stack.
+            self.current.text.push(UNKNOWN);
         } else if user.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {
             self.current.text.push_str(if user == "root" { "/" } else { "/home/" });
         } else {

@@ -79,12 +79,13 @@ impl Registry {
         self.tools.get(place).map(|registered| &registered.tool)
     }
 
-    /// Finds a tool by name, also in another case, in a namespace
-    /// (`functions.Read`), or as other agents call it.
+    /// Finds a tool by name, also in another case or as other agents call it.
+    ///
+    /// Also finds it in a namespace (`functions.Read`, `mcp__pilcrow__read`).
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let exact = self.by_name.get(name).copied();
         exact.or_else(|| {
-            let name = name.trim().rsplit(['.', ':', '/']).next()?;
+            let name = name.trim().rsplit(['.', ':', '/']).next()?.rsplit("__").next()?;
             let is_named = |it: &Arc<Registered>| it.tool.definition().name.eq_ignore_ascii_case(name);
             let only = |is: &dyn Fn(&Arc<Registered>) -> bool| {
                 let mut found = (0..self.tools.len()).filter(|at| is(&self.tools[*at]));

@@ -335,6 +335,8 @@ impl Catalogue {
     ///
     /// One of [`PREFERRED`] precedes other providers, of which only a single one counts.
     fn named_model(&self, name: &str) -> Option<(&str, &str)> {
+        let name = name.to_ascii_lowercase();
+        let name = name.as_str();
         let is_family = |id: &str| id.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
         let with_id = self.models().filter(|(_, id)| *id == name);
         let defaults = self
@@ -350,10 +352,15 @@ impl Catalogue {
 
     /// Lists the three nearest names of providers and models.
     fn suggestions(&self, name: &str) -> [String; 3] {
-        let provider = name.split('/').next().unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        let (name, provider) = (name.as_str(), name.split('/').next().unwrap_or_default());
         let rank = |known: &str, name: &str, is_preferred: bool| {
             let contains = known.contains(name);
-            (!contains, contains && !is_preferred, levenshtein(known, name), !is_preferred)
+            // A part, such as `sonnet` in `claude-sonnet-5`, may have a typing error.
+            let parts = known.split(['-', '.', ':', '/']).map(|part| levenshtein(part, name));
+            let whole = levenshtein(known, name);
+            let distance = if contains { whole } else { parts.min().unwrap_or(whole).min(whole) };
+            (!contains, contains && !is_preferred, distance, !is_preferred, whole)
         };
         let providers = self.providers.keys().map(|it| (rank(it, provider, true), it.clone()));
         let models = self.models().map(|(provider, id)| {
@@ -815,11 +822,11 @@ mod tests {
             gpt-9          ? `openai/gpt-4`, `openai/gpt-5`, `azure/gpt-4`
             gpt-oss-120b   cerebras/gpt-oss-120b
             kimi           ? `kimi-coding`, `moonshotai/kimi-k3`, `moonshotai-cn/kimi-k3`
-            antropic       ? `anthropic`, `ant-ling`, `azure`
+            antropic       ? `anthropic`, `openrouter/anthropic/claude-opus-5`, `vercel-ai-gateway/anthropic/claude-opus-5`
             qwen3          ? `opencode/qwen3.8-max`, `opencode-go/qwen3.8-max`, `qwen-token-plan/qwen3.7-max`
             claude/opus    ? `anthropic/claude-opus-5`, `cloudflare-ai-gateway/claude-opus-5`, `opencode/claude-opus-5`
             x-ai/grok-4.7  openrouter/x-ai/grok-4.7
-            nowhere        ? `azure`, `google`, `together`
+            nowhere        ? `cloudflare-workers-ai`, `meta/muse-wonder-1.0`, `opencode/muse-wonder-1.0`
         "#]].assert_eq(&table);
     }
 
@@ -997,7 +1004,7 @@ mod tests {
         assert_eq!(parse("local"), Err(CatalogueError::NoDefault("local".to_owned())));
         let error = parse("loca/x").unwrap_err().to_string();
         expect_test::expect![[r#"
-            unknown provider or model `loca/x`; did you mean one of `local`, `meta`, `groq`?
+            unknown provider or model `loca/x`; did you mean one of `local`, `meta`, `ant-ling`?
             `pilcrow models list` shows all; to add a provider, write its address into f:
             [providers.loca]
             base_url = "https://HOST/v1""#]]

@@ -20,6 +20,22 @@ const BUILTINS: &[&str] = &[":", "cd", "echo", "exit", "false", "pwd", "true"];
 /// Hooks that every command of git may run.
 const USUAL_HOOKS: &[&str] = &["post-index-change", "pre-auto-gc", "reference-transaction"];
 
+/// Files and directories of a repository that git reads.
+const READ_BY_GIT: &[&str] = &[
+    "HEAD",
+    "config",
+    "info",
+    "info/grafts",
+    "logs",
+    "objects",
+    "objects/info",
+    "objects/info/alternates",
+    "objects/pack",
+    "packed-refs",
+    "refs",
+    "shallow",
+];
+
 /// Variables that lead git to another repository.
 const REPOSITORY_VARIABLES: &[&str] = &["GIT_COMMON_DIR", "GIT_DIR", "GIT_WORK_TREE"];
 
@@ -94,7 +110,9 @@ fn git_commands<'a>(
 ) -> Result<Vec<GitCommand<'a>>, String> {
     let plain = plain.ok_or("the line has more than commands of git with constant words")?;
     let mut commands = Vec::new();
-    let moves = plain.iter().filter(|it| it.words.first().is_some_and(|word| word == "cd")).count();
+    let moves = plain.iter().filter(|it| it.words.first().is_some_and(|word| word == "cd"));
+    let moved_to: Vec<&str> = moves.clone().flat_map(|it| &it.words[1..]).map(String::as_str).collect();
+    let moves = moves.count();
     for PlainCommand { words, cwd } in plain {
         let name = words.first().map_or("", String::as_str);
         if BUILTINS.contains(&name) {
@@ -106,6 +124,11 @@ fn git_commands<'a>(
                 "`git {}` has an option or argument that may name a program",
                 git.subcommand
             ));
+        }
+        // Git and `cd -P` follow a link before `..`.
+        let places = git.directory.into_iter().chain(moved_to.iter().copied());
+        if places.flat_map(|it| it.split('/')).any(|part| part == "..") {
+            return Err("`..` may lead to another repository".to_owned());
         }
         // `cd` may fail.
         let directory = |cwd: &AbsPath| git.directory.map_or_else(|| cwd.clone(), |it| cwd.join(it));
@@ -179,13 +202,19 @@ fn names_hook(key: &str) -> bool {
     key == "core.hookspath" || key.starts_with("hook.")
 }
 
-/// Checks that commands only read, or reach a repository by the network.
+/// Checks that commands only reach a repository by the network.
 fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -> Result<(), String> {
-    if let Some(git) = commands.iter().find(|git| !git.is_remote() && !git.is_read()) {
+    // Others run filters of submodules and nested repositories.
+    if let Some(git) = commands.iter().find(|git| !git.is_remote()) {
         return Err(format!(
             "the line also has `git {}`; run the commands that need keys alone",
             git.subcommand
         ));
+    }
+    // Git would print what they lead to.
+    let is_link = |name: &&&str| repository.is_some_and(|it| it.git.join(name).as_path().is_symlink());
+    if let Some(link) = READ_BY_GIT.iter().find(is_link) {
+        return Err(format!("{link} of the repository is a link"));
     }
     let settings = repository.iter().flat_map(|it| &it.settings);
     let settings = settings.flat_map(|path| shell::git_settings(&read(path)).unwrap_or_default());

@@ -389,7 +389,9 @@ impl Repository {
         while let Some(directory) = pending.pop().filter(|_| found.len() < MAX_MODULES) {
             let entries = std::fs::read_dir(directory.as_path()).into_iter().flatten().flatten();
             let entries = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
-            for path in entries.filter_map(|entry| AbsPath::new(entry.path())) {
+            // A name that is not Unicode cannot be in a profile.
+            let paths = entries.filter_map(|entry| AbsPath::new(entry.path().to_str()?));
+            for path in paths {
                 // Others are parts of a name such as `libs/a`.
                 let is_module = path.join("HEAD").as_path().exists();
                 pending.push(if is_module { path.join("modules") } else { path.clone() });
@@ -530,15 +532,22 @@ mod tests {
         };
         for (line, expected) in [
             ("git fetch origin", ""),
-            ("cd plain && git push origin HEAD; git status", ""),
+            ("cd plain && git push origin HEAD", ""),
+            (
+                "git fetch origin; git status",
+                "the line also has `git status`; run the commands that need keys alone",
+            ),
+            ("cd -P plain/.. && git fetch origin", "`..` may lead to another repository"),
+            ("git -C plain/.. fetch origin", "`..` may lead to another repository"),
+            ("cd ~+/plain && git fetch origin", "the line has more than commands of git with constant words"),
             ("git fetch disk", "the URL of remote disk is not on a server (/a)"),
             ("git fetch", "the URL of remote disk is not on a server (/a)"),
             ("git push origin ../x", "../x is not the URL of a server"),
             ("git clone git@h:a /tmp/a", ""),
             ("cd sub && git push origin", "it works in another repository"),
             ("git -C bare push origin", "it works in another repository"),
-            ("git -C .. push origin", "it works in another repository"),
-            ("cd plain; cd ../sub; git push origin", "it works in another repository"),
+            ("git -C .. push origin", "`..` may lead to another repository"),
+            ("cd plain; cd ../sub; git push origin", "`..` may lead to another repository"),
             (
                 "git commit -m a && git push origin",
                 "the line also has `git commit`; run the commands that need keys alone",
@@ -556,6 +565,9 @@ mod tests {
         ] {
             assert_eq!(note(line, true), expected, "{line}");
         }
+        std::os::unix::fs::symlink("/etc/passwd", root.join(".git/packed-refs")).unwrap();
+        assert_eq!(note("git fetch origin", true), "packed-refs of the repository is a link");
+        std::fs::remove_file(root.join(".git/packed-refs")).unwrap();
         assert_eq!(note("git fetch origin", false), "another command may run at the same time");
         std::fs::write(root.join(".git/hooks/pre-push"), "").unwrap();
         std::fs::write(root.join(".git/hooks/post-merge.sample"), "").unwrap();

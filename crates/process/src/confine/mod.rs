@@ -281,7 +281,30 @@ pub fn confine_main(words: Vec<OsString>) -> Result<(), String> {
     confine(&words).map_err(|error| format!("cannot start the command in its sandbox: {error}"))
 }
 
+/// Keeps open files of this process's parents from the command.
+///
+/// A file that is open already is not subject to the sandbox.
+#[cfg(target_os = "linux")]
+fn close_inherited() -> Result<(), String> {
+    let entries = std::fs::read_dir("/proc/self/fd").map_err(|error| format!("/proc/self/fd: {error}"))?;
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    for number in numbers.filter(|number: &libc::c_int| *number > 2) {
+        #[expect(unsafe_code, reason = "a file that this process has not opened has no other owner")]
+        // SAFETY: the call reads no memory, and sets a flag that this process's own files have already.
+        unsafe {
+            libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_inherited() -> Result<(), String> {
+    Ok(())
+}
+
 fn confine(words: &[OsString]) -> Result<(), String> {
+    close_inherited()?;
     // Unbuffered: the rest of the input is the command's.
     let input = std::fs::File::from(
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|error| error.to_string())?,

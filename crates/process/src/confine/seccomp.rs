@@ -62,6 +62,12 @@ fn build(level: SandboxLevel, profile: &SandboxProfile) -> Result<BpfProgram, se
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     let typing = TYPING.map(|request| equal(1, request).and_then(|it| Ok(SeccompRule::new(vec![it])?)));
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, seccompiler::Error>>()?);
+    if level != SandboxLevel::Bwrap {
+        // The limits of other processes; bwrap hides them.
+        let set = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+        let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+        rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![other, set])?]);
+    }
     let family = |family: libc::c_int| equal(0, u64::from(family.unsigned_abs()));
     let mut sockets = vec![
         SeccompRule::new(vec![family(libc::AF_VSOCK)?])?,

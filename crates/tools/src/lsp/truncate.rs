@@ -34,7 +34,9 @@ pub(super) fn lines(
     for &line in lines.iter().filter(|line| (1..=count).contains(*line)) {
         let text = file.lines().content(line);
         // A line that begins a declaration shows its name.
-        let offset = file.lines().content_range(line).start;
+        // The body of a Python function begins after the indentation.
+        let indentation = text.len() - text.trim_start().len();
+        let offset = file.lines().content_range(line).start + indentation;
         let around = outline::enclosing(declarations, offset);
         if around != inside {
             out.push_str(&format!("in {}:\n", around.as_deref().unwrap_or("the file")));

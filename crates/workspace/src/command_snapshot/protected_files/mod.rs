@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use paths::AbsPath;
+use paths::{AbsPath, canonical_existing};
 use policy::{Checkout, GitChanges, SpawnGrant};
 use process::{Processes, SandboxLevel};
 use shell::{harmless_part, unsafe_settings};
@@ -518,8 +518,11 @@ impl Running {
             }
         }
         let common = git.join("commondir");
-        // A worktree has one.
-        if git == *path && exists(&common) {
+        let leads_to = std::fs::read_to_string(common.as_path()).unwrap_or_default();
+        let leads_to = canonical_existing(&git.join(leads_to.trim()));
+        // A worktree has one, which names the repository around it.
+        let is_of_worktree = git != *path && root.is_some_and(|root| root.join(".git") == leads_to);
+        if exists(&common) && !is_of_worktree {
             changes.set_aside(common.as_path(), "it leads git elsewhere");
         }
         let hooks = git.join("hooks");

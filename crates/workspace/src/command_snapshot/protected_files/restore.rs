@@ -113,6 +113,11 @@ pub(super) fn restore(path: &Path, state: Option<&State>) -> Result<Aside, Strin
     if let Some(State { content: Content::Unknown, .. }) = state {
         return Err("it is too large or cannot be read".to_owned());
     }
+    let is_link = |path: &Path| path.is_symlink();
+    if let (None, Some(link)) = (state, path.parent().filter(|path| is_link(path))) {
+        // What it leads to may be the user's own.
+        return Parent::open(link)?.set_aside();
+    }
     let parent = Parent::open(path)?;
     let aside = parent.set_aside()?;
     let (directory, name) = (&parent.handle, &parent.name);

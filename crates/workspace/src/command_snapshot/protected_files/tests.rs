@@ -362,13 +362,13 @@ fn a_moved_directory_is_moved_back() {
 }
 
 #[test]
-fn a_protected_file_behind_a_new_link_is_only_reported() {
+fn a_new_link_to_a_protected_file_is_set_aside() {
     let (_temp, top) = top();
     std::fs::create_dir_all(top.join("elsewhere")).unwrap();
     let protected = Alone::start(&at(&top, &[".vscode/tasks.json"]), true, None);
     create(&top, &[("elsewhere/tasks.json", "")]);
     std::os::unix::fs::symlink(top.join("elsewhere"), top.join(".vscode")).unwrap();
-    let problem = ".vscode/tasks.json its directory is a link now";
-    assert_eq!(shown(&protected.revert(), &top), [problem]);
-    assert!(top.join("elsewhere/tasks.json").as_path().exists());
+    assert_eq!(shown(&protected.revert(), &top), [".vscode/tasks.json"]);
+    assert!(!exists(&top.join(".vscode")) && exists(&top.join(".vscode.reverted-1")));
+    assert!(exists(&top.join("elsewhere/tasks.json")));
 }
