@@ -65,6 +65,12 @@ const hands = {
   press: ({ key }) => page.keyboard.press(key),
   type: ({ text }) => page.keyboard.type(text),
   click: ({ text, within }) => page.locator(within ?? "body").getByText(text, { exact: false }).first().click(),
+  async button({ label, within }) {
+    const row = page.locator(within).first();
+    await row.hover();
+    // VS Code's buttons have different roles, and labels that name their keys too.
+    await row.locator(`[aria-label^="${label}"]`).first().click();
+  },
   async shows({ text, within }) {
     await page.locator(within ?? "body").getByText(text, { exact: false }).first().waitFor({ state: "visible" });
   },

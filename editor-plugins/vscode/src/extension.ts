@@ -1,5 +1,5 @@
 // Starts `pilcrow lsp` for all documents and offers its commands in the palette. All decisions are made in
-// the program; this file handles only its path, input boxes, and workspace trust.
+// the program; this file handles only its path, input boxes, workspace trust, and what the views need from it.
 
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -10,14 +10,30 @@ import {
   type Range,
   type ServerOptions,
   State,
+  type StaticFeature,
 } from "vscode-languageclient/node";
 import { answer, follow, reportTo } from "./debug";
 import { join as joinSession, joining } from "./join";
+import { Review } from "./review";
+
+/** Sends a request to the server; fails if none runs. */
+export type Request = <T>(method: string, params: object) => Promise<T>;
 
 /** Maximum wait for the server's first answer. */
 const START_MS = 30_000;
 
+/** What this extension shows itself; see `docs/protocols/language-server.md`. */
+const CAPABILITIES: StaticFeature = {
+  fillClientCapabilities: (capabilities) => {
+    capabilities.experimental = { pilcrow: { reviews: true } };
+  },
+  initialize: () => undefined,
+  getState: () => ({ kind: "static" }),
+  clear: () => undefined,
+};
+
 let client: LanguageClient | undefined;
+let review: Review | undefined;
 /** Starts and stops, one after another: two servers at once would register the same commands. */
 let lifecycle: Promise<void> = Promise.resolve();
 /** The restart that has not begun; later requests join it. */
@@ -36,8 +52,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     ["pilcrow.palette.transcript", () => execute("pilcrow.transcript", {})],
     ["pilcrow.palette.join", async () => ((await running()) ? joinSession() : undefined)],
   ];
+  review = new Review(request);
   context.subscriptions.push(
     output,
+    review,
     follow(),
     joining(() => client),
     ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
@@ -74,8 +92,26 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
     documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
     outputChannel: output,
     initializationOptions: { pilcrow: { trusted: vscode.workspace.isTrusted } },
+    middleware: {
+      // A run reports progress with each call and at its end.
+      handleWorkDoneProgress: (token, params, next) => {
+        review?.refresh();
+        next(token, params);
+      },
+    },
   };
   const starting = new LanguageClient("pilcrow", "Pilcrow", server, options);
+  starting.registerFeature(CAPABILITIES);
+  starting.onNotification("pilcrow/event", ({ event }: { event: { type: string } }) => {
+    if (event.type === "commit") {
+      review?.refresh();
+    }
+  });
+  starting.onDidChangeState(({ newState }) => {
+    if (newState === State.Running) {
+      review?.refresh();
+    }
+  });
   answer(starting);
   try {
     await deadline(starting.start(), START_MS);
@@ -125,6 +161,13 @@ async function running(): Promise<LanguageClient | undefined> {
   }
   void missing();
   return undefined;
+}
+
+async function request<T>(method: string, params: object): Promise<T> {
+  if (client?.state !== State.Running) {
+    throw new Error("the server does not run");
+  }
+  return client.sendRequest<T>(method, params);
 }
 
 async function missing(): Promise<void> {

@@ -11,3 +11,4 @@ mod plugins;
 mod rename;
 mod request_lines;
 mod sessions;
+mod vscode_review;

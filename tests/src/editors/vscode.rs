@@ -58,17 +58,8 @@ impl<'a> VsCode<'a> {
     fn launch(sandbox: &'a Sandbox, name: &str, trusted: bool) -> VsCode<'a> {
         assert!(Path::new(CHROMIUM).exists(), "{CHROMIUM} is missing; run: cargo xtask setup");
         let extensions = sandbox.beside("extensions");
-        for (name, files) in [
-            ("pilcrow.pilcrow-0.1.0", &["package.json", "dist/extension.js"][..]),
-            ("tests.eyes-0.0.1", &["package.json", "extension.js"][..]),
-        ] {
-            let from = if name.starts_with("tests") { helper("vscode-eyes") } else { extension().to_owned() };
-            for file in files {
-                let to = extensions.join(name).join(file);
-                fs::create_dir_all(to.parent().unwrap()).unwrap();
-                fs::copy(from.join(file), to).unwrap();
-            }
-        }
+        copy(&helper("vscode-eyes"), &extensions.join("tests.eyes-0.0.1"));
+        copy(extension(), &extensions.join("pilcrow.pilcrow-0.1.0"));
         let data = sandbox.beside("code");
         fs::create_dir_all(data.join("User")).unwrap();
         fs::write(data.join("User/settings.json"), settings().to_string()).unwrap();
@@ -176,6 +167,12 @@ impl<'a> VsCode<'a> {
     #[track_caller]
     pub fn click(&mut self, text: &str, within: Option<&str>) {
         self.act(json!({"do": "click", "text": text, "within": within}));
+    }
+
+    /// Clicks on a button by its label; it may be shown only under the mouse.
+    #[track_caller]
+    pub fn click_button(&mut self, label: &str, within: &str) {
+        self.act(json!({"do": "button", "label": label, "within": within}));
     }
 
     /// Waits until a text is visible.
@@ -325,6 +322,20 @@ impl Drop for VsCode<'_> {
     }
 }
 
+/// Copies a directory without its dependencies.
+#[track_caller]
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+        let (name, kind) = (entry.file_name(), entry.file_type().unwrap());
+        if kind.is_file() {
+            fs::copy(entry.path(), to.join(&name)).unwrap();
+        } else if kind.is_dir() && name != "node_modules" {
+            copy(&entry.path(), &to.join(&name));
+        }
+    }
+}
+
 /// The plugin, type-checked and bundled once per test process.
 #[track_caller]
 pub fn extension() -> &'static Path {
@@ -332,17 +343,7 @@ pub fn extension() -> &'static Path {
     BUILT.get_or_init(|| {
         let directory = artifacts("vscode-plugin");
         let sources = plugin("vscode");
-        fs::create_dir_all(directory.join("src")).unwrap();
-        for file in [
-            "package.json",
-            "package-lock.json",
-            "tsconfig.json",
-            "src/extension.ts",
-            "src/debug.ts",
-            "src/join.ts",
-        ] {
-            fs::copy(sources.join(file), directory.join(file)).unwrap();
-        }
+        copy(&sources, &directory);
         std::os::unix::fs::symlink(tool("lib/vscode-plugin"), directory.join("node_modules")).unwrap();
         let mut npm = Command::new("npm");
         npm.current_dir(&directory).args(["run", "--silent", "build"]);
