@@ -17,6 +17,10 @@ const browser = await chromium.launch({
 const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
 page.setDefaultTimeout(PATIENCE);
 
+// The page, or the web view of the session.
+const view = page.frameLocator("iframe.webview.ready").frameLocator("iframe#active-frame");
+const place = ({ within, inView }) => (inView ? view : page).locator(within ?? "body");
+
 const input = ".quick-input-widget .quick-input-filter input";
 
 // VS Code fills the list when it opens, and a stop of a debug session takes the focus and so closes the list:
@@ -64,18 +68,36 @@ const hands = {
   },
   press: ({ key }) => page.keyboard.press(key),
   type: ({ text }) => page.keyboard.type(text),
-  click: ({ text, within }) => page.locator(within ?? "body").getByText(text, { exact: false }).first().click(),
-  async button({ label, within }) {
-    const row = page.locator(within).first();
+  click: ({ text, ...where }) => place(where).getByText(text, { exact: false }).first().click(),
+  async button({ label, ...where }) {
+    const row = place(where).first();
     await row.hover();
-    // VS Code's buttons have different roles, and labels that name their keys too.
-    await row.locator(`[aria-label^="${label}"]`).first().click();
+    // VS Code's own buttons have different roles, and labels that name their keys too.
+    const own = row.locator(`[aria-label^="${label}"]`);
+    await (where.inView ? row.getByRole("button", { name: label, exact: true }) : own).first().click();
   },
-  async shows({ text, within }) {
-    await page.locator(within ?? "body").getByText(text, { exact: false }).first().waitFor({ state: "visible" });
+  async shows({ text, ...where }) {
+    await place(where).getByText(text, { exact: false }).first().waitFor({ state: "visible" });
   },
   // The visible text of a part of the window; nothing if it is not there.
-  look: async ({ within }) => (await page.locator(within).allInnerTexts()).join("\n"),
+  look: async (where) => (await place(where).allInnerTexts()).join("\n"),
+  expand: ({ within }) => view.locator(within).locator("summary").first().click(),
+  prompt: () => view.locator("#prompt").click(),
+  promptText: () => view.locator("#prompt").inputValue(),
+  async tab({ label }) {
+    const focused = view.locator(":focus");
+    for (let step = 0; step < 20; step++) {
+      await page.keyboard.press("Shift+Tab");
+      const name = (await focused.getAttribute("aria-label")) ?? (await focused.innerText());
+      if (name === label) return;
+    }
+    throw new Error(`no Tab reaches ${label}`);
+  },
+  choose: ({ label, value }) => view.getByLabel(label, { exact: true }).selectOption(value).then(() => undefined),
+  async reload() {
+    await page.reload({ waitUntil: "domcontentloaded" });
+    await page.locator(".statusbar").waitFor({ state: "visible" });
+  },
   screenshot: ({ path }) => page.screenshot({ path, animations: "disabled" }).then(() => undefined),
 };
 

@@ -15,6 +15,8 @@ import {
 import { answer, follow, reportTo } from "./debug";
 import { join as joinSession, joining } from "./join";
 import { Review } from "./review";
+import { SessionView } from "./sessionView";
+import type { Envelope } from "./view/protocol";
 
 /** Sends a request to the server; fails if none runs. */
 export type Request = <T>(method: string, params: object) => Promise<T>;
@@ -25,7 +27,7 @@ const START_MS = 30_000;
 /** What this extension shows itself; see `docs/protocols/language-server.md`. */
 const CAPABILITIES: StaticFeature = {
   fillClientCapabilities: (capabilities) => {
-    capabilities.experimental = { pilcrow: { reviews: true } };
+    capabilities.experimental = { pilcrow: { reviews: true, questions: true } };
   },
   initialize: () => undefined,
   getState: () => ({ kind: "static" }),
@@ -34,6 +36,7 @@ const CAPABILITIES: StaticFeature = {
 
 let client: LanguageClient | undefined;
 let review: Review | undefined;
+let sessionView: SessionView | undefined;
 /** Starts and stops, one after another: two servers at once would register the same commands. */
 let lifecycle: Promise<void> = Promise.resolve();
 /** The restart that has not begun; later requests join it. */
@@ -53,9 +56,12 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     ["pilcrow.palette.join", async () => ((await running()) ? joinSession() : undefined)],
   ];
   review = new Review(request);
+  sessionView = new SessionView(context, request);
   context.subscriptions.push(
     output,
     review,
+    review.onDidChange((files) => sessionView?.review(files)),
+    sessionView,
     follow(),
     joining(() => client),
     ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
@@ -102,12 +108,14 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
   };
   const starting = new LanguageClient("pilcrow", "Pilcrow", server, options);
   starting.registerFeature(CAPABILITIES);
-  starting.onNotification("pilcrow/event", ({ event }: { event: { type: string } }) => {
-    if (event.type === "commit") {
+  starting.onNotification("pilcrow/event", (envelope: Envelope) => {
+    sessionView?.event(envelope);
+    if (envelope.event.type === "commit") {
       review?.refresh();
     }
   });
   starting.onDidChangeState(({ newState }) => {
+    sessionView?.connected(newState === State.Running);
     if (newState === State.Running) {
       review?.refresh();
     }

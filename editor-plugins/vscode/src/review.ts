@@ -53,7 +53,10 @@ export class Review implements vscode.Disposable {
   private control: vscode.SourceControl | undefined;
   private readonly groups = new Map<string, Group>();
   private readonly textsChanged = new vscode.EventEmitter<vscode.Uri>();
-  private readonly subscriptions: vscode.Disposable[] = [this.textsChanged];
+  private readonly changed = new vscode.EventEmitter<Record<string, number>>();
+  /** The number of files to review of each session. */
+  readonly onDidChange = this.changed.event;
+  private readonly subscriptions: vscode.Disposable[] = [this.textsChanged, this.changed];
   private timer: NodeJS.Timeout | undefined;
   private listing: Promise<void> = Promise.resolve();
 
@@ -145,6 +148,7 @@ export class Review implements vscode.Disposable {
       this.control.count = paths.size;
       this.showGroups(this.control);
     }
+    this.changed.fire(Object.fromEntries(this.sessions.map((it) => [it.session, it.files.length])));
     for (const { uri } of vscode.workspace.textDocuments) {
       if (uri.scheme === SCHEME) {
         this.textsChanged.fire(uri);

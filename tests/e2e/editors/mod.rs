@@ -12,3 +12,4 @@ mod rename;
 mod request_lines;
 mod sessions;
 mod vscode_review;
+mod vscode_session;

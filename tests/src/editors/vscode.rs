@@ -175,6 +175,81 @@ impl<'a> VsCode<'a> {
         self.act(json!({"do": "button", "label": label, "within": within}));
     }
 
+    /// Types a text into the session view's prompt, and sends it.
+    #[track_caller]
+    pub fn prompt(&mut self, text: &str) {
+        self.focus_prompt();
+        self.type_text(text);
+        self.press("Enter");
+    }
+
+    /// Puts the cursor into the session view's prompt.
+    #[track_caller]
+    pub fn focus_prompt(&mut self) {
+        self.act(json!({"do": "prompt"}));
+    }
+
+    /// Clicks on a button of the session view.
+    #[track_caller]
+    pub fn click_in_view(&mut self, label: &str, within: &str) {
+        self.act(json!({"do": "button", "label": label, "within": within, "inView": true}));
+    }
+
+    /// Expands a part of the session view.
+    #[track_caller]
+    pub fn expand_in_view(&mut self, part: &str) {
+        self.act(json!({"do": "expand", "within": part}));
+    }
+
+    /// Moves the focus from the session view's prompt back to a control.
+    #[track_caller]
+    pub fn tab_in_view(&mut self, label: &str) {
+        self.focus_prompt();
+        self.act(json!({"do": "tab", "label": label}));
+    }
+
+    /// Waits until the text of the session view's prompt satisfies `wanted`.
+    #[track_caller]
+    pub fn wait_prompt(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
+        let mut text = Value::Null;
+        let came = wait_for(PATIENCE, || {
+            text = self.act(json!({"do": "promptText"}));
+            text.as_str().is_some_and(&wanted)
+        });
+        if !came {
+            self.screenshot("failed");
+            panic!("{what}: never so in the prompt: {text}\n{}", self.logs());
+        }
+    }
+
+    /// Chooses the value of a list of the session view.
+    #[track_caller]
+    pub fn choose_in_view(&mut self, label: &str, value: &str) {
+        self.act(json!({"do": "choose", "label": label, "value": value}));
+    }
+
+    /// Waits until a part of the session view satisfies `wanted`.
+    ///
+    /// Saves a screenshot and panics if it never does.
+    #[track_caller]
+    pub fn wait_view(&mut self, within: &str, what: &str, wanted: impl Fn(&str) -> bool) {
+        let mut shown = Value::Null;
+        let came = wait_for(PATIENCE, || {
+            shown = self.act(json!({"do": "look", "within": within, "inView": true}));
+            shown.as_str().is_some_and(&wanted)
+        });
+        if !came {
+            self.screenshot("failed");
+            panic!("{what}: never so in {within}: {shown}\n{}", self.logs());
+        }
+    }
+
+    /// Loads the window again.
+    #[track_caller]
+    pub fn reload(&mut self) {
+        self.act(json!({"do": "reload"}));
+    }
+
     /// Waits until a text is visible.
     #[track_caller]
     pub fn shows(&mut self, text: &str, within: Option<&str>) {
