@@ -18,7 +18,7 @@ const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
 page.setDefaultTimeout(PATIENCE);
 
 // The page, or the web view of the session.
-const view = page.frameLocator("iframe.webview.ready").frameLocator("iframe#active-frame");
+const view = page.frameLocator("iframe.webview.ready[src*='extensionId=pilcrow']").frameLocator("iframe#active-frame");
 const place = ({ within, inView }) => (inView ? view : page).locator(within ?? "body");
 
 const input = ".quick-input-widget .quick-input-filter input";

@@ -16,6 +16,7 @@ import { answer, follow, reportTo } from "./debug";
 import { join as joinSession, joining } from "./join";
 import { Review } from "./review";
 import { SessionView } from "./sessionView";
+import { StatusItem } from "./statusItem";
 import type { Envelope } from "./view/protocol";
 
 /** Sends a request to the server; fails if none runs. */
@@ -37,6 +38,7 @@ const CAPABILITIES: StaticFeature = {
 let client: LanguageClient | undefined;
 let review: Review | undefined;
 let sessionView: SessionView | undefined;
+let statusItem: StatusItem | undefined;
 /** Starts and stops, one after another: two servers at once would register the same commands. */
 let lifecycle: Promise<void> = Promise.resolve();
 /** The restart that has not begun; later requests join it. */
@@ -57,11 +59,13 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   ];
   review = new Review(request);
   sessionView = new SessionView(context, request);
+  statusItem = new StatusItem();
   context.subscriptions.push(
     output,
     review,
     review.onDidChange((files) => sessionView?.review(files)),
     sessionView,
+    statusItem,
     follow(),
     joining(() => client),
     ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
@@ -78,8 +82,10 @@ export function deactivate(): Promise<void> {
   return lifecycle;
 }
 
+/** The path of the settings, else the program in this extension, else the one on `PATH`. */
 function serverPath(): string {
-  return vscode.workspace.getConfiguration("pilcrow").get("path", "") || "pilcrow";
+  const own = join(__dirname, "../bin/pilcrow");
+  return vscode.workspace.getConfiguration("pilcrow").get("path", "") || (existsSync(own) ? own : "pilcrow");
 }
 
 /** Whether the program exists; a client without one shows errors of its own. */
@@ -110,12 +116,14 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
   starting.registerFeature(CAPABILITIES);
   starting.onNotification("pilcrow/event", (envelope: Envelope) => {
     sessionView?.event(envelope);
+    statusItem?.event(envelope);
     if (envelope.event.type === "commit") {
       review?.refresh();
     }
   });
   starting.onDidChangeState(({ newState }) => {
     sessionView?.connected(newState === State.Running);
+    statusItem?.connected(newState === State.Running);
     if (newState === State.Running) {
       review?.refresh();
     }

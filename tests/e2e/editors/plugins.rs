@@ -1,7 +1,10 @@
 //! The plugins alone: they load, report missing parts, and match their manifests.
 
+use std::path::Path;
+
+use serde_json::json;
 use tests::editors::neovim::{Setup, lua_string};
-use tests::editors::{Neovim, PATIENCE, VsCode, alone, plugin, vscode};
+use tests::editors::{Model, Neovim, PATIENCE, VsCode, alone, plugin, vscode};
 use tests::processes::wait_for;
 use tests::{Sandbox, line_with};
 
@@ -48,6 +51,39 @@ fn the_vscode_plugin_compiles_and_runs() {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
+fn vscode_guides_the_user_and_shows_the_state() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    sandbox.make_repository();
+    let ask = json!({"name": "ask", "arguments": {"question": "Which one?", "options": ["Left", "Right"]}});
+    Model::install(&sandbox)
+        .says(&[json!({"tool_calls": [ask]}), json!({"text": "Thinking.", "wait_for_cancel": true})]);
+    let mut code = VsCode::start(&sandbox, "vscode-walkthrough");
+    let state = |code: &mut VsCode<'_>, state: &str| {
+        code.shows("Pilcrow", Some(&format!(".statusbar [aria-label^='Pilcrow: {state}']")));
+    };
+    state(&mut code, "ready");
+    code.press("Control+B");
+    code.command("Welcome: Open Walkthrough...");
+    code.answer("Get Started with Pilcrow");
+    let page = Some(".editor-group-container.active");
+    code.click("Ask in a session", page);
+    code.screenshot("1-walkthrough");
+    code.click("Start a Session", page);
+    code.wait_view(".composer", "the session view", |shown| shown.contains("Send"));
+    code.press("Control+B");
+    code.click("Pilcrow", Some(".statusbar"));
+    code.prompt("begin");
+    state(&mut code, "1 question");
+    code.screenshot("2-question");
+    code.click_in_view("Left", ".questions");
+    state(&mut code, "working");
+    code.click_in_view("Stop", ".composer");
+    state(&mut code, "ready");
+}
+
+#[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn the_vscode_plugin_survives_trust_new_paths_and_kills() {
     let _alone = alone();
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
@@ -82,6 +118,12 @@ fn the_vscode_plugin_survives_trust_new_paths_and_kills() {
         tests::processes::kill(server, rustix::process::Signal::KILL);
         answers(&mut code, "a kill");
     }
+    // Without a path, the program in the extension runs.
+    let own = sandbox.beside("extensions/pilcrow.pilcrow-0.1.0/bin/pilcrow");
+    std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(program, &own).unwrap();
+    code.set_path(Path::new(""));
+    answers(&mut code, "no path");
     // Without a program, a command asks for no text.
     code.command("Notifications: Clear All Notifications");
     code.set_path(&sandbox.beside("missing/pilcrow"));
