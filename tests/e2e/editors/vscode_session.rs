@@ -120,6 +120,10 @@ fn vscode_answers_questions_and_steers_by_keyboard() {
     let _alone = alone();
     let sandbox = project();
     let model = Model::install(&sandbox);
+    let other = sandbox.beside("other.jsonl");
+    std::fs::write(&other, says("The other model answers.").to_string()).unwrap();
+    let other_model = format!("script:{}", other.display());
+    model.role("smol", &other_model);
     let ask = json!({"name": "ask", "arguments": {"question": "Which one?", "options": ["Left", "Right"]}});
     let after = |last: &str, mut response: Value| {
         response["expect"] = json!({"last_contains": [last]});
@@ -127,7 +131,7 @@ fn vscode_answers_questions_and_steers_by_keyboard() {
     };
     model.says(&[
         json!({"tool_calls": [reads(), ask]}),
-        after("Right", json!({"tool_calls": [edits()]})),
+        after("mind the tests", json!({"tool_calls": [edits()]})),
         after("not that line", waits("Thinking about it.")),
         after("do the other", says("The other is done.")),
     ]);
@@ -140,6 +144,11 @@ fn vscode_answers_questions_and_steers_by_keyboard() {
     code.type_text("please");
     code.press("Enter");
     code.wait_view(".questions", "the question", |shown| shown.contains("Which one?"));
+    code.choose_in_view("Delivery", "steer");
+    code.prompt("mind the tests");
+    code.wait_view(".queue", "the message", |shown| {
+        shown.contains("After this turn") && shown.contains("mind the tests")
+    });
     code.tab_in_view("Right");
     code.press("Enter");
     code.wait_view(".questions", "the change", |shown| shown.contains("+two = 22"));
@@ -152,6 +161,9 @@ fn vscode_answers_questions_and_steers_by_keyboard() {
     code.prompt("do the other");
     wait_transcript(&mut code, "The other is done.");
     code.screenshot("1-steered");
+    code.choose_in_view("Model", &other_model);
+    code.prompt("once more");
+    wait_transcript(&mut code, "The other model answers.");
 }
 
 #[test]
@@ -190,8 +202,15 @@ fn vscode_restores_forks_and_lists_sessions() {
     code.wait_view(".transcript", "the new session", |shown| !shown.contains("first done"));
     code.command("Pilcrow: Open Session…");
     code.shows("fork", Some(".quick-input-list"));
+    code.click_button("Rename", ".quick-input-list .monaco-list-row:has-text('fork')");
+    code.shows("rename the session", Some(".quick-input-widget"));
+    code.answer("other way");
+    code.shows("other way", Some(".quick-input-list"));
     code.screenshot("2-sessions");
-    // The fork was active before.
+    code.click_button("Delete", ".quick-input-list .monaco-list-row:has-text('other way')");
+    code.click("Delete", Some(".monaco-dialog-box .monaco-button"));
+    code.shows("first", Some(".quick-input-list"));
+    assert!(!code.look(".quick-input-list").contains("other way"));
     code.press("Enter");
     wait_transcript(&mut code, "second done");
 }

@@ -53,6 +53,13 @@ impl<'a> Model<'a> {
         fs::write(self.0.beside("script.jsonl"), text).unwrap();
     }
 
+    /// Sets the model of a role.
+    pub fn role(&self, role: &str, model: &str) {
+        let config = self.0.home().join("config/config.toml");
+        let text = fs::read_to_string(&config).expect("the configuration");
+        fs::write(config, format!("{text}roles.{role}.model = {model:?}\n")).expect("the configuration");
+    }
+
     /// Messages and calls of the last run, for a failure.
     pub fn conversation(&self) -> String {
         let mut newest = (None, String::new());

@@ -400,11 +400,11 @@ impl Drop for VsCode<'_> {
 /// Copies a directory without its dependencies.
 #[track_caller]
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
-        let (name, kind) = (entry.file_name(), entry.file_type().unwrap());
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory").map(|entry| entry.expect("an entry")) {
+        let (name, kind) = (entry.file_name(), entry.file_type().expect("a type"));
         if kind.is_file() {
-            fs::copy(entry.path(), to.join(&name)).unwrap();
+            fs::copy(entry.path(), to.join(&name)).expect("a copy");
         } else if kind.is_dir() && name != "node_modules" {
             copy(&entry.path(), &to.join(&name));
         }
