@@ -90,6 +90,18 @@ const DOUBTFUL: &[(&str, &str)] = &[
         "*** Begin Patch\n*** Update File: f.py\n@@ def a():\n-    y = 1\n+    y = 2\n*** End Patch\n"),
     ("lines that an earlier hunk moves",
         "--- f.py\n+++ f.py\n@@\n-    x = 1\n@@\n     y = 1\n+    x = 1\n@@\n     x = 1\n+    z = 1\n"),
+    ("a hunk written twice",
+        "*** Begin Patch\n*** Update File: f.py\n@@\n def a():\n+    log()\n     x = 1\n@@\n def a():\n+    log()\n     x = 1\n*** End Patch\n"),
+    ("a hunk of a diff written twice",
+        "--- f.py\n+++ f.py\n@@ -2,2 +2,3 @@\n     x = 1\n+    log()\n     return x\n@@ -2,2 +2,3 @@\n     x = 1\n+    log()\n     return x\n"),
+    ("a block written twice",
+        "f.py\n<<<<<<< SEARCH\n    x = 1\n=======\n    x = 1\n    log()\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n    x = 1\n=======\n    x = 1\n    log()\n>>>>>>> REPLACE\n"),
+    ("a file's section written twice",
+        "*** Begin Patch\n*** Update File: f.py\n@@\n     x = 1\n+    log()\n*** Update File: f.py\n@@\n     x = 1\n+    log()\n*** End Patch\n"),
+    ("an insertion written with other context",
+        "--- f.py\n+++ f.py\n@@\n     x = 1\n+    log()\n@@\n+    log()\n     return x\n"),
+    ("context that an earlier hunk changes",
+        "--- f.py\n+++ f.py\n@@\n     x = 1\n+    log()\n@@\n     x = 1\n-    return x\n+    return y\n"),
     ("another end of the last line",
         "--- f.py\n+++ f.py\n@@ -7,2 +7,2 @@\n-    return y\n+    return y + 1\n\\ No newline at end of file\n"),
     ("words before the patch",
@@ -126,6 +138,11 @@ fn doubtful_replacements_are_refused() {
         &[("a = 1", "c = 3"), ("c = 3", "c = 4")],
         // Blanks at the end decide whether the line is joined with the next.
         &[("b = 2\n", "b = 3")],
+        // An insertion written twice, with another edit in between.
+        &[("a = 1", "a = 1\nd"), ("c = 3", "c = 4"), ("a = 1", "a = 1\nd")],
+        // The line break of the old text would be lost.
+        &[("a = 1\n", "a = 2")],
+        &[(" = 1\n", "")],
         // A code fence.
         &[("a = 1", "```python\na = 2\n```")],
     ];

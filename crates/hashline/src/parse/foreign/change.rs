@@ -130,7 +130,16 @@ pub(super) fn locate_part(path: &str, old: &str, new: &str, shown: &Snapshot) ->
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let part_end = at + old.len();
     let mut after = format!("{}{new}", &text[start..at]);
-    // A replacement without the old line break joins the next line.
+    if old.ends_with('\n') && part_end < text.len() && !after.is_empty() && !after.ends_with('\n') {
+        let change = Change {
+            first: line_of(start),
+            old: rows(&text[start..part_end]),
+            new: rows(&after),
+            part: None,
+        };
+        let reason = "the old text ends with a line break and the new text does not; to keep it";
+        return Err(form(reason, &change, path, shown));
+    }
     let is_whole = text[..part_end].ends_with('\n') && (after.is_empty() || after.ends_with('\n'));
     let rest = text[part_end..].find('\n').map_or(text.len() - part_end, |it| it + 1);
     let end = if is_whole { part_end } else { part_end + rest };
@@ -162,12 +171,14 @@ fn checked(change: Change, doubt: Option<String>, path: &str, shown: &Snapshot) 
     }
     match doubt.or_else(|| doubt::of(path, &change.old, &change.new)) {
         None => Ok(Located::Lines(change)),
-        Some(doubt) => Err(format!(
-            "{doubt}; if the edit is right, send\n{}\n{}",
-            View::default().header(path, shown.tag()),
-            change.operation(shown.lines())
-        )),
+        Some(doubt) => Err(form(&format!("{doubt}; if the edit is right"), &change, path, shown)),
     }
+}
+
+/// A refusal with the canonical form of a change.
+fn form(reason: &str, change: &Change, path: &str, shown: &Snapshot) -> String {
+    let lines = shown.lines();
+    format!("{reason}, send\n{}\n{}", View::default().header(path, shown.tag()), change.operation(lines))
 }
 
 /// The first lines of the places that `old` matches.

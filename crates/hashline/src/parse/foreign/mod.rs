@@ -340,10 +340,11 @@ mod tests {
         "#]]
         .assert_eq(&said("\n\n", "\n"));
         expect![[r#"
+            refused: the old text ends with a line break and the new text does not; to keep it, send
             [a.py#1675]
-            PUT 2vj..=3yk:
-            +    x = 1;     return x
+            PUT 2vj..=2vj:
+            +    x = 2
         "#]]
-        .assert_eq(&said("    x = 1\n", "    x = 1; "));
+        .assert_eq(&said("    x = 1\n", "    x = 2"));
     }
 }
