@@ -218,8 +218,12 @@ fn only_repair(
         let mut tried: Vec<Vec<TextEdit>> = Vec::new();
         let mut found: Option<Repair> = None;
         for (at, op) in ops.iter().enumerate() {
-            let Op::Put { .. } = op else { continue };
+            let Op::Put { old, .. } = op else { continue };
             for (hunk, done) in repairs(&hunks[at], lines, at_both_ends) {
+                // Lines that the patch writes out are removed on purpose.
+                if !old.is_empty() && hunk.place != hunks[at].place {
+                    continue;
+                }
                 let mut hunks = hunks.to_vec();
                 hunks[at] = hunk;
                 let edits = line_edits::edits(lines, &hunks);

@@ -173,6 +173,15 @@ fn replacements_are_exact() {
 }
 
 #[test]
+fn a_removal_is_not_undone() {
+    let text = "fn f() {\n    if a {\n        h();\n    }\n}\n";
+    let mut session = session(&[("f.rs", text)]);
+    session.set_parse_regression(false);
+    replace(&mut session, "f.rs", &[("        h();\n    }\n", "        h2();\n")]).unwrap();
+    assert_eq!(session.text("f.rs"), "fn f() {\n    if a {\n        h2();\n}\n");
+}
+
+#[test]
 fn a_prefix_of_git_is_not_a_directory() {
     let diff = |before: &str, after: &str| format!("--- {before}\n+++ {after}\n@@ -1 +1 @@\n-x\n+y\n");
     let cases = [

@@ -210,6 +210,15 @@ fn a_replaced_closer_of_a_block_is_kept() {
 }
 
 #[test]
+fn lines_that_the_edit_writes_out_are_not_kept() {
+    let operations = "PUT 2..=3:\n-    x();\n-}\n+    x2();\n";
+    let expected = RS.replace("    x();\n}\n", "    x2();\n");
+    let plan = run("a.rs", RS, operations, ParseRegression::Warn).unwrap();
+    assert_eq!(*plan.sections[0].new_text, *expected);
+    assert_eq!(plan.sections[0].notes[0].kind, NoteKind::ParseRegression);
+}
+
+#[test]
 fn a_written_syntax_error_stays_and_gets_a_note() {
     let broken = RS.replace("x();", "x(;");
     notes("a.rs", RS, "PUT 2:\n+    x(;\n", &broken, NoteKind::ParseRegression, &["line 2", "x(;"]);

@@ -94,9 +94,9 @@ fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
 }
 
 /// Extracts the patch from the arguments, as text.
-fn patch(args: Value) -> Result<String, Failure> {
+fn patch(args: &Value) -> Result<String, Failure> {
     let wrong = |message: &str| Failure::invalid(format!("arguments: {message}"));
-    match &args {
+    match args {
         Value::Object(members) => match members.get("patch").or(members.get("input")).or(members.get("diff"))
         {
             Some(Value::String(patch)) if members.len() == 1 => Ok(patch.clone()),
@@ -123,15 +123,22 @@ impl BuiltIn for Edit {
 
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let context = &*self.context;
-        let text = match replacement(context, &args) {
-            Some(text) => text?,
-            None => canonical(context, patch(args)?)?,
+        let translated = match replacement(context, &args) {
+            Some(text) => Some(text?),
+            None => canonical(context, &patch(&args)?)?,
         };
-        let (mut patch, notes) = Patch::parse(&text).map_err(|error| {
+        let text = match &translated {
+            Some(text) => text,
+            None => &patch(&args)?,
+        };
+        let (mut patch, mut notes) = Patch::parse(text).map_err(|error| {
             Failure::new(ErrorCode::InvalidPatch, format!("not applied: {error}"))
                 .with_data(json!({ "reason": error.reason(), "line": error.line }))
                 .with_details(json!({ "reason": error.reason(), "line": error.line }))
         })?;
+        if translated.is_some() {
+            notes.clear();
+        }
         resolve_paths(context, &mut patch, cx).await?;
         let mut attempts = 0;
         loop {
@@ -224,11 +231,10 @@ fn old_and_new_texts(args: &Value) -> Option<Result<Replacements<'_>, Failure>> 
 }
 
 /// Translates a patch in another format, if it is one.
-fn canonical(context: &ToolContext, patch: String) -> Result<String, Failure> {
-    match hashline::translate(&patch, |path| exists(context, path), |path| newest_shown(context, path).1) {
-        Some(translated) => translated.map_err(|message| not_translated(&message)),
-        None => Ok(patch),
-    }
+fn canonical(context: &ToolContext, patch: &str) -> Result<Option<String>, Failure> {
+    let translated =
+        hashline::translate(patch, |path| exists(context, path), |path| newest_shown(context, path).1);
+    translated.transpose().map_err(|message| not_translated(&message))
 }
 
 fn not_translated(message: &str) -> Failure {
@@ -545,12 +551,12 @@ mod tests {
     #[test]
     fn the_patch_is_all_arguments_or_one_of_them() {
         let text = "[a#3F2A]\nCUT 2\n";
-        assert_eq!(patch(json!({ "patch": text })).unwrap(), text);
+        assert_eq!(patch(&json!({ "patch": text })).unwrap(), text);
         let edits = json!([{ "op": "replace", "pos": "2#KQ", "lines": null }]);
-        let read = |args| Patch::parse(&patch(args).unwrap()).unwrap().0.to_string();
+        let read = |args: Value| Patch::parse(&patch(&args).unwrap()).unwrap().0.to_string();
         assert_eq!(read(json!({ "path": "a", "tag": "3F2A", "edits": edits })), "[a#3F2A]\nCUT 2kq\n");
         for args in [json!({ "patch": text, "path": "a" }), json!({ "patch": [] }), json!(text)] {
-            assert_eq!(patch(args).unwrap_err().code, ErrorCode::InvalidArguments);
+            assert_eq!(patch(&args).unwrap_err().code, ErrorCode::InvalidArguments);
         }
     }
 }

@@ -27,6 +27,20 @@ impl Change {
         (head, tail)
     }
 
+    /// The canonical operation with the lines that it replaces as `-` rows.
+    ///
+    /// They show the planner that the edit names these lines on purpose.
+    pub(super) fn explicit_operation(&self, lines: &Lines) -> String {
+        let (head, tail) = self.equal_rows();
+        let operation = self.operation(lines);
+        let (first, body) = operation.split_once('\n').unwrap_or((&operation, ""));
+        let removed = &self.old[head..self.old.len() - tail];
+        // An operation without a body takes no rows.
+        let rows = if body.is_empty() { &[] } else { removed };
+        let rows: String = rows.iter().map(|row| format!("-{row}\n")).collect();
+        format!("{first}\n{rows}{body}")
+    }
+
     /// The canonical operation, without rows that stay.
     pub(super) fn operation(&self, lines: &Lines) -> String {
         let (head, tail) = self.equal_rows();

@@ -123,7 +123,7 @@ impl Translation {
             Located::Lines(change) => {
                 let sequence = self.sequences.entry(normal_path(path));
                 sequence.or_insert_with(|| Sequence::new(shown.lines())).add(path, &change)?;
-                change.operation(shown.lines())
+                change.explicit_operation(shown.lines())
             }
         };
         // Operations of one file go into one section.
@@ -244,6 +244,7 @@ mod tests {
             expect![[r#"
                 [a.py#1675]
                 PUT 2vj..=2vj:
+                -    x = 1
                 +    x = 2
             "#]],
         );
@@ -261,6 +262,7 @@ mod tests {
             expect![[r#"
                 [a.py#1675]
                 PUT 7yh..=7yh:
+                -    y = 1
                 +    y = 2
                 +    z = 3
             "#]],
@@ -320,6 +322,7 @@ mod tests {
         expect![[r#"
             [a.py#1675]
             PUT 2vj..=2vj:
+            -    x = 1
             +    x = 2
         "#]]
         .assert_eq(&said("x = 1\n    return", "x = 2\n    return"));
