@@ -156,6 +156,7 @@ pub(crate) fn shortened(
         Rest::Dots => shorter,
         Rest::DotsAlone | Rest::Comment => shorter || !is_prose(path),
         Rest::Words => first < last && !is_prose(path),
+        Rest::Short => shorter && !is_prose(path),
     };
     let row = body.iter().map(|row| row.trim()).find(|row| stands(row) && !held(row))?;
     Some(format!(
@@ -176,7 +177,7 @@ pub(crate) fn placeholder(path: &str, body: &[String], lines: &Lines) -> Option<
         Rest::Comment => true,
         // A single row may be a comment on the line below.
         Rest::Words => body.len() > 1,
-        Rest::No | Rest::Dots | Rest::DotsAlone => false,
+        Rest::No | Rest::Dots | Rest::DotsAlone | Rest::Short => false,
     };
     let row = body.iter().map(|row| row.trim()).find(|row| says_so(row))?;
     let held = (1..=lines.count()).any(|line| lines.content(line).trim() == row);
@@ -198,7 +199,7 @@ pub(crate) fn is_prose(path: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     No,
-    /// A row of dots alone.
+    /// A row of dots alone, or of dots around words: `[... rest of file ...]`.
     Dots,
     /// A comment of dots alone.
     DotsAlone,
@@ -206,6 +207,8 @@ enum Rest {
     Comment,
     /// A comment that only mentions other code: `// existing code`.
     Words,
+    /// A comment that may mention other code: `// same`, `// keep the rest`.
+    Short,
 }
 
 impl Rest {
@@ -214,12 +217,18 @@ impl Rest {
         const CLOSING: &[&str] = &["*/}", "-->", "*/"];
         const WORDS: &[&str] =
             &["rest", "existing", "unchanged", "remain", "same", "omitted", "previous", "other", "code"];
+        const BRACKETS: &[(char, char)] = &[('[', ']'), ('(', ')')];
         let is_dots = |text: &str| matches!(text, "..." | "…");
         let row = row.trim();
-        let Some(text) = OPENING.iter().find_map(|sign| row.strip_prefix(sign)) else {
-            return if is_dots(row) { Self::Dots } else { Self::No };
-        };
-        let text = CLOSING.iter().find_map(|sign| text.strip_suffix(sign)).unwrap_or(text).trim();
+        let comment = OPENING.iter().find_map(|sign| row.strip_prefix(sign));
+        let text = comment.unwrap_or(row);
+        let text = CLOSING.iter().find_map(|sign| text.strip_suffix(sign)).unwrap_or(text);
+        // `#[…]` is not a comment.
+        let is_attribute = comment.is_some() && text.starts_with('[');
+        let text = text.trim();
+        let mut pairs = BRACKETS.iter().filter(|_| !is_attribute);
+        let inner = pairs.find_map(|(open, close)| text.strip_prefix(*open)?.strip_suffix(*close));
+        let text = inner.unwrap_or(text).trim();
         let dots = |text: &str, at_end: bool| {
             if at_end {
                 text.ends_with("...") || text.ends_with('…')
@@ -229,15 +238,70 @@ impl Rest {
         };
         let lower = text.to_lowercase();
         let worded = || WORDS.iter().any(|word| lower.contains(word));
+        if comment.is_none() {
+            let is_rest = is_dots(text) || dots(text, false) && dots(text, true) && worded();
+            return if is_rest { Self::Dots } else { Self::No };
+        }
         if is_dots(text) {
             return Self::DotsAlone;
         }
-        if dots(text, false) && (dots(text, true) || worded()) {
+        if dots(text, false) && (dots(text, true) || inner.is_none() && worded()) {
             return Self::Comment;
         }
-        // `#[…]` is not a comment.
-        if lower.starts_with(char::is_alphabetic) && says_only_rest(&lower) { Self::Words } else { Self::No }
+        match lower.starts_with(char::is_alphabetic) {
+            true if says_only_rest(&lower) => Self::Words,
+            true if may_say_rest(&lower) => Self::Short,
+            _ => Self::No,
+        }
     }
+}
+
+/// Words of a remark about omitted code that name the code.
+const WHAT: &[&str] = &[
+    "code",
+    "function",
+    "functions",
+    "method",
+    "methods",
+    "class",
+    "file",
+    "implementation",
+    "body",
+    "logic",
+    "lines",
+    "module",
+    "imports",
+];
+/// Further words of such a remark.
+const ALSO: &[&str] = &[
+    "the",
+    "of",
+    "here",
+    "is",
+    "are",
+    "as",
+    "as-is",
+    "remains",
+    "stays",
+    "rest",
+    "same",
+    "existing",
+    "unchanged",
+    "remaining",
+    "previous",
+    "before",
+    "omitted",
+    "for",
+    "brevity",
+    "goes",
+    "and",
+    "this",
+    "other",
+];
+
+fn words(lower: &str) -> Vec<&str> {
+    let words = lower.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_');
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// Whether a lower-case comment only mentions omitted code.
@@ -245,21 +309,6 @@ impl Rest {
 /// Every word belongs to such a remark. One word names the omitted code, and another states the
 /// omission.
 fn says_only_rest(lower: &str) -> bool {
-    const WHAT: &[&str] = &[
-        "code",
-        "function",
-        "functions",
-        "method",
-        "methods",
-        "class",
-        "file",
-        "implementation",
-        "body",
-        "logic",
-        "lines",
-        "module",
-        "imports",
-    ];
     const THAT: &[&[&str]] = &[
         &["rest", "of"],
         &["rest", "unchanged"],
@@ -270,42 +319,37 @@ fn says_only_rest(lower: &str) -> bool {
         &["same", "before"],
         &["omitted"],
     ];
-    const ALSO: &[&str] = &[
-        "the",
-        "of",
-        "here",
-        "is",
-        "are",
-        "as",
-        "as-is",
-        "remains",
-        "stays",
-        "the",
-        "rest",
-        "same",
-        "existing",
-        "unchanged",
-        "remaining",
-        "previous",
-        "before",
-        "omitted",
-        "for",
-        "brevity",
-        "goes",
-        "and",
-        "this",
-        "other",
-    ];
-    let words: Vec<&str> = lower
-        .split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
-        .filter(|word| !word.is_empty())
-        .collect();
+    const WHOLE: &[&str] =
+        &["rest unchanged", "same as before", "unchanged", "the rest is unchanged", "omitted for brevity"];
+    let words = words(lower);
     let has = |word: &&str| words.contains(word);
     let closed = words.iter().all(|word| WHAT.contains(word) || ALSO.contains(word));
     let that = THAT.iter().any(|all| all.iter().all(has));
-    let whole =
-        ["rest unchanged", "same as before", "unchanged", "the rest is unchanged", "omitted for brevity"];
-    closed && that && (WHAT.iter().any(has) || whole.contains(&words.join(" ").as_str()))
+    closed && that && (WHAT.iter().any(has) || WHOLE.contains(&words.join(" ").as_str()))
+}
+
+/// Whether a lower-case comment may mention omitted code.
+///
+/// Every word belongs to such a remark, and one or two state the omission.
+fn may_say_rest(lower: &str) -> bool {
+    const MORE: &[&str] = &["todo", "keep", "original", "truncated", "etc", "continues", "no", "changes"];
+    const THAT: &[&[&str]] = &[
+        &["rest"],
+        &["existing"],
+        &["unchanged"],
+        &["keep"],
+        &["same"],
+        &["original"],
+        &["other"],
+        &["omitted"],
+        &["truncated"],
+        &["etc"],
+        &["no", "changes"],
+        &["as", "before"],
+    ];
+    let words = words(lower);
+    let known = |word: &&str| WHAT.contains(word) || ALSO.contains(word) || MORE.contains(word);
+    words.iter().all(known) && THAT.iter().any(|all| all.iter().all(|word| words.contains(word)))
 }
 
 /// Whether a row has a number and a check as a read shows them.
@@ -394,6 +438,10 @@ mod tests {
             "<!-- ... same as before -->",
             "{/* ... */}",
             "-- ... remaining columns",
+            "# [...]",
+            "[... rest of file ...]",
+            "… rest of code …",
+            "// (... existing code ...)",
         ] {
             assert!(matches!(Rest::of(row), Rest::Dots | Rest::DotsAlone | Rest::Comment), "{row}");
         }
@@ -418,8 +466,26 @@ mod tests {
             "<!-- same as before -->",
             "// code omitted for brevity",
             "-- Rest of code here",
+            "# (unchanged)",
         ] {
             assert_eq!(Rest::of(row), Rest::Words, "{row}");
+        }
+        for row in [
+            "// keep existing code, as before",
+            "// keep the rest",
+            "// TODO: rest of implementation",
+            "// original code here",
+            "// (same)",
+            "/* same */",
+            "// continues as before",
+            "/* other functions */",
+            "// etc.",
+            "# no changes",
+            "# as before",
+            "# truncated",
+            "# The function is the same",
+        ] {
+            assert_eq!(Rest::of(row), Rest::Short, "{row}");
         }
         for row in [
             "# Keep existing keys, the rest is new.",
@@ -428,9 +494,14 @@ mod tests {
             "// the code",
             "# Remaining time",
             "// previous",
-            "/* other functions */",
             "#[unchanged]",
-            "# The function is the same",
+            "#[...]",
+            "// [...rest]",
+            "[...rest, ...other]",
+            "[other]",
+            "(same)",
+            "// other users",
+            "# the implementation",
         ] {
             assert_eq!(Rest::of(row), Rest::No, "{row}");
         }

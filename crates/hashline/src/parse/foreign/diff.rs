@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
             self.at += 1;
             edit.at_end = true;
         }
-        edit.doubt = rows.doubt(first, edit.new.is_empty());
+        edit.doubt = rows.doubt(first, &edit);
         edit.stated_line = stated_line.filter(|_| rows.is_over);
         if rows.is_exact() {
             edit.blanks.clear();
@@ -240,17 +240,23 @@ impl Rows {
         self.left == Some((0, 0)) && !self.is_over
     }
 
-    fn doubt(&self, header: &str, is_removal: bool) -> Option<String> {
+    fn doubt(&self, header: &str, edit: &Edit) -> Option<String> {
         if self.left.is_some_and(|left| left != (0, 0)) {
             return Some(format!(
                 "the hunk has fewer rows than `{}` announces; it may be cut off",
                 excerpt(header)
             ));
         }
+        if self.is_over && !edit.blanks.is_empty() {
+            return Some(format!(
+                "an empty row has no sign, and the hunk has more rows than `{}` announces",
+                excerpt(header)
+            ));
+        }
         if self.ends_blank {
             return Some("an empty row below the hunk has no sign, so it may be a new one".to_owned());
         }
-        let changes_end = self.unended.0 != self.unended.1 && !is_removal;
+        let changes_end = self.unended.0 != self.unended.1 && !edit.new.is_empty();
         changes_end.then(|| "`edit` keeps the end of the last line, which the hunk changes".to_owned())
     }
 }
