@@ -22,10 +22,12 @@ use crate::documents::content::Content;
 use crate::plan::simulate::Files;
 use crate::workspace::Workspace;
 use crate::{Plan, PlanError, RunId, Skipped};
-use replay::{Replay, TrackedFile};
+use replay::{Replay, TrackedFile, same};
 
 /// Prefix of the runs of rejections.
 const REJECTION: &str = "rejection-";
+/// Number of plans of a rejection, if files change meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// The changes of some runs that are neither kept nor rejected.
 #[derive(Debug, Default)]
@@ -193,7 +195,7 @@ impl Workspace {
         runs: &[RunId],
         selection: Selection<'_>,
     ) -> Result<Rejection, ReviewError> {
-        let mut rejection = self.plan_removal(Replay::run(&self.inner, Some(name), runs)?, selection)?;
+        let mut rejection = self.plan_removal(Some(name), runs, selection)?;
         rejection.plan.label = match rejection.rejected.len() {
             1 => "reject a change".to_owned(),
             count => format!("reject {count} changes"),
@@ -206,21 +208,48 @@ impl Workspace {
     /// # Errors
     /// [`ReviewError`]; [`ReviewError::Nothing`] if none of them is left.
     pub fn plan_restore(&self, runs: &[RunId]) -> Result<Rejection, ReviewError> {
-        let mut rejection = self.plan_removal(Replay::run(&self.inner, None, runs)?, Selection::All)?;
+        let mut rejection = self.plan_removal(None, runs, Selection::All)?;
         rejection.plan.label = "restore a checkpoint".to_owned();
         Ok(rejection)
     }
 
-    fn plan_removal(&self, replay: Replay, selection: Selection<'_>) -> Result<Rejection, ReviewError> {
+    /// Plans again if a file changed after it was read.
+    fn plan_removal(
+        &self,
+        name: Option<&str>,
+        runs: &[RunId],
+        selection: Selection<'_>,
+    ) -> Result<Rejection, ReviewError> {
+        let plan = || self.plan_removal_once(Replay::run(&self.inner, name, runs)?, selection);
+        for _ in 1..ATTEMPTS {
+            match plan() {
+                Err(ReviewError::Plan(PlanError::Stale { .. })) => {}
+                planned => return planned,
+            }
+        }
+        plan()
+    }
+
+    fn plan_removal_once(&self, replay: Replay, selection: Selection<'_>) -> Result<Rejection, ReviewError> {
         let mut files = Files::new(&*self.inner);
-        let (mut rejected, mut skipped) = (Vec::new(), Vec::new());
+        let mut selected = Vec::new();
         for (path, file) in &replay.files {
+            let mut hunks = hunks(path, file);
+            hunks.retain(|(hunk, _)| selection.has(path, &hunk.id));
+            if hunks.is_empty() {
+                continue;
+            }
+            let found = files.now(path)?.map(|node| node.image.clone());
+            if !same(&found, &file.now) {
+                return Err(PlanError::Stale { path: path.clone() }.into());
+            }
+            selected.push((path, file, hunks));
+        }
+        let (mut rejected, mut skipped) = (Vec::new(), Vec::new());
+        for (path, file, hunks) in selected {
             let mut skip = |reason: String| skipped.push(Skipped { path: path.clone(), reason });
             let mut in_text = Vec::new();
-            for (hunk, lines) in hunks(path, file) {
-                if !selection.has(path, &hunk.id) {
-                    continue;
-                }
+            for (hunk, lines) in hunks {
                 if hunk.is_edited {
                     skip(format!("{}you changed it since", place(&hunk.kind)));
                 } else if let Some(lines) = lines {
@@ -336,7 +365,8 @@ fn reject_file(
     match kind {
         HunkKind::Created => files.put(path, None)?,
         HunkKind::Deleted => {
-            if files.is_directory(path)? || files.file_above(path)?.is_some() {
+            let is_taken = files.now(path)?.is_some() || files.is_directory(path)?;
+            if is_taken || files.file_above(path)?.is_some() {
                 return Ok(Some("something else is at its path now".to_owned()));
             }
             files.put(path, file.base.clone().map(Files::new_file))?;

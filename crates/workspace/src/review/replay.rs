@@ -133,7 +133,8 @@ impl TrackedFile {
     }
 }
 
-fn same(one: &Option<Image>, other: &Option<Image>) -> bool {
+/// Whether both contents are the same.
+pub(super) fn same(one: &Option<Image>, other: &Option<Image>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => one.same_content(other),
         (None, None) => true,

@@ -5,7 +5,10 @@ use parking_lot::Mutex;
 use policy::ErrorCode;
 
 use super::*;
-use crate::{ApplyOutcome, ContentHash, Document, Editor, FileChange, Hold, Holds, Owner, Peers};
+use crate::{
+    ApplyOutcome, ContentHash, Document, Editor, FileChange, Hold, Holds, Owner, Peers, ReviewError,
+    Selection,
+};
 
 /// Holds `*.open` files with unsaved text; refuses those whose path is listed.
 #[derive(Default)]
@@ -17,6 +20,8 @@ struct Scripted {
     /// Number of characters that the port prepends, if it can rebase on them.
     follows: Mutex<Option<usize>>,
     blocked: Mutex<Option<String>>,
+    /// Texts that the user types, last first: one after each read of a document.
+    typed: Mutex<Vec<String>>,
     /// The write of another program during the commit.
     meanwhile: Mutex<Option<(AbsPath, String)>>,
 }
@@ -35,8 +40,11 @@ impl Editor for Scripted {
     }
 
     fn document(&self, path: &AbsPath) -> Option<Document> {
-        let texts = self.texts.lock();
-        let text = texts.get(path)?;
+        let mut texts = self.texts.lock();
+        let text = texts.get(path)?.clone();
+        if let Some(typed) = self.typed.lock().pop() {
+            texts.insert(path.clone(), typed);
+        }
         Some(Document {
             path: path.clone(),
             uri: paths::path_to_uri(path.as_path()),
@@ -313,4 +321,19 @@ fn a_silent_peer_is_noted_in_the_commit() {
     let notes = vec!["Ed does not answer".to_owned()];
     fixture.workspace.set_peers(Arc::new(Said(Holds { held: Vec::new(), notes: notes.clone() })));
     assert_eq!(fixture.commit(all(&fixture)).unwrap().notes, notes);
+}
+
+#[test]
+fn a_rejection_keeps_text_typed_while_it_is_planned() {
+    let (fixture, editor) = fixture();
+    let run = RunId::new();
+    fixture.commit_as(&run, vec![fixture.replace("x.open", "un", "new\nun")]).unwrap();
+    let plan = || fixture.workspace.plan_rejection("review", std::slice::from_ref(&run), Selection::All);
+    // The user does not stop.
+    *editor.typed.lock() = (0..100).map(|nth| format!("new\nunsaved\n{nth}")).collect();
+    assert!(matches!(plan(), Err(ReviewError::Plan(PlanError::Stale { .. }))));
+    *editor.typed.lock() = vec!["new\nunsaved\nmine".to_owned()];
+    let rejection = plan().unwrap();
+    fixture.commit_plan(&rejection.run, rejection.plan).unwrap();
+    assert_eq!(editor.texts.lock()[&fixture.path("x.open")], "unsaved\nmine");
 }
