@@ -323,10 +323,8 @@ fn hunks(path: &AbsPath, file: &TrackedFile) -> Vec<(Hunk, Option<tracked::TextH
             };
             let parts = [text.base()[hunk.base.clone()].as_bytes(), text.now()[hunk.now.clone()].as_bytes()];
             let runs = if hunk.runs.is_empty() { file.runs.clone() } else { hunk.runs.clone() };
-            all.push((
-                Hunk { id: id(parts, "lines"), kind: lines, runs, is_edited: hunk.is_edited },
-                Some(hunk),
-            ));
+            let is_edited = hunk.is_edited || file.is_edited;
+            all.push((Hunk { id: id(parts, "lines"), kind: lines, runs, is_edited }, Some(hunk)));
         }
         return all;
     }

@@ -39,6 +39,8 @@ pub(super) struct TrackedFile {
     pub runs: Vec<RunId>,
     /// Whether the user changed a content that is not a text beside a text.
     pub is_edited: bool,
+    /// The texts before the content became another one, and `is_edited`.
+    last_text: Option<(TrackedText, bool)>,
 }
 
 /// The decisions of a review, as stored.
@@ -67,12 +69,14 @@ struct LeftText {
     runs: Vec<RunId>,
     bom: bool,
     mode: Option<u32>,
+    #[serde(default)]
+    is_edited: bool,
 }
 
 impl TrackedFile {
     fn new(from: AbsPath, base: Option<Image>) -> Self {
         let text = base.as_ref().and_then(|base| tracked(base, base));
-        Self { from, now: base.clone(), base, text, runs: Vec::new(), is_edited: false }
+        Self { from, now: base.clone(), base, text, runs: Vec::new(), is_edited: false, last_text: None }
     }
 
     /// Makes `after` the current content, as `author` changed it.
@@ -87,18 +91,26 @@ impl TrackedFile {
             Author::User if same(&self.base, &after) => self.is_edited = false,
             Author::User => self.is_edited |= self.text.is_none(),
         }
+        let was_edited = self.is_edited;
         let text = after.as_ref().and_then(|after| after.content.as_text());
         self.text = match (self.text.take(), text, &self.base, &after) {
             (Some(mut tracked), Some(text), ..) => {
                 tracked.change(text, author);
                 Some(tracked)
             }
-            (None, Some(_), Some(base), Some(after)) => tracked(base, after),
+            (None, Some(text), Some(base), Some(after)) => match self.last_text.take() {
+                Some((tracked, is_edited)) if tracked.now() == &**text => {
+                    self.is_edited = is_edited;
+                    Some(tracked)
+                }
+                _ => tracked(base, after),
+            },
             (Some(tracked), None, Some(base), _) => {
                 // The text without the changes is what a rejection restores.
                 let bom = matches!(base.content, Content::Text { bom: true, .. });
                 self.base = Some(Image::new(Content::text(tracked.base(), bom), base.mode));
-                self.is_edited |= *author == Author::User;
+                self.is_edited |= *author == Author::User || tracked.hunks().iter().any(|it| it.is_edited);
+                self.last_text = Some((tracked, was_edited));
                 None
             }
             _ => None,
@@ -235,7 +247,7 @@ impl Replay {
     /// Continues a file from a decision.
     fn restore(&mut self, kept: KeptFile) {
         let KeptFile { path, left, .. } = kept;
-        let Some(LeftText { from, text, runs, bom, mode }) = left else {
+        let Some(LeftText { from, text, runs, bom, mode, is_edited }) = left else {
             self.files.remove(&path);
             return;
         };
@@ -246,7 +258,8 @@ impl Replay {
             now: image(text.now()),
             text: Some(text),
             runs,
-            is_edited: false,
+            is_edited,
+            last_text: None,
         };
         self.files.insert(path, file);
     }
@@ -266,6 +279,7 @@ impl Replay {
                     runs: file.runs.clone(),
                     bom: matches!(image.content, Content::Text { bom: true, .. }),
                     mode: image.mode,
+                    is_edited: file.is_edited,
                 })
             });
             decisions.files.push(KeptFile { path: path.clone(), after: self.last.clone(), left });

@@ -169,3 +169,33 @@ fn only_the_given_runs_are_reviewed() {
     session.reject(Selection::All).unwrap();
     assert_eq!(session.fixture.text("a"), LINES.replace("one", "1"));
 }
+
+#[test]
+fn an_edited_hunk_of_a_deleted_file_stays_edited() {
+    let mut session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.replace("a", "two", "2\n2b")]);
+    session.fixture.write("a", LINES.replace("two", "2\nmine\n2b"));
+    session.runs.push(RunId::new());
+    session.agent(vec![session.fixture.delete("a")]);
+    assert_eq!(session.shown(), ["a deleted edited"]);
+    session.fixture.undo();
+    assert_eq!(session.shown(), ["a 1..2 1..4 edited"]);
+}
+
+#[test]
+fn a_file_that_the_user_writes_again_is_not_replaced() {
+    let session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.delete("a")]);
+    session.fixture.write("a", LINES.replace("two", "mine"));
+    assert_eq!(session.shown(), ["a 1..2 1..2 edited"]);
+}
+
+#[test]
+fn the_undo_of_a_deletion_brings_the_hunks_back() {
+    let mut session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.replace("a", "two", "2")]);
+    session.runs.push(RunId::new());
+    session.agent(vec![session.fixture.delete("a")]);
+    session.fixture.undo();
+    assert_eq!(session.shown(), ["a 1..2 1..2"]);
+}
