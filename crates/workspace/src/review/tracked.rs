@@ -119,6 +119,7 @@ impl TrackedText {
     /// Applies those changes of the user to the base that touch no hunk.
     fn rebase(&mut self, after: &str) {
         let hunks = text::diff_lines(&self.base, &self.now);
+        let is_open = |text: &str| !text.is_empty() && !text.ends_with('\n');
         let mut own = Vec::new();
         for (range, with) in text::diff_lines(&self.now, after) {
             let wide = slide(&self.now, after, &range, &with);
@@ -132,7 +133,10 @@ impl TrackedText {
             let touches = |(base, now): &(Range<usize>, Range<usize>)| {
                 let is_place =
                     now.is_empty() && range.is_empty() && wide.start <= now.start && now.end <= wide.end;
-                wide.start < now.end && now.start < wide.end || is_place && restores(base)
+                // A line without a newline must not join the next one.
+                let joins = now.end == range.start && base.end == self.base.len() && is_open(&self.base)
+                    || range.end == now.start && !base.is_empty() && is_open(&after[with.clone()]);
+                wide.start < now.end && now.start < wide.end || is_place && restores(base) || joins
             };
             if hunks.iter().any(touches) {
                 continue;
@@ -273,6 +277,19 @@ mod tests {
         text.change("f {\n}\n}\n", &agent());
         text.change("f {\n}\n", &Author::User);
         assert_eq!((text.base(), text.hunks().len()), ("f {\n}\n", 0));
+    }
+
+    #[test]
+    fn a_line_after_a_missing_final_newline_stays_a_line() {
+        let mut text = TrackedText::new("one", "one");
+        text.change("one\ntwo\n", &agent());
+        text.change("one\ntwo\nmine\n", &Author::User);
+        assert_eq!((text.base(), text.hunks()[0].is_edited), ("one", true));
+        // The user's own text has no final newline.
+        let mut text = TrackedText::new("one\ntwo\n", "one\ntwo\n");
+        text.change("one\n", &agent());
+        text.change("mine", &Author::User);
+        assert_eq!((text.base(), text.hunks()[0].is_edited), ("one\ntwo\n", true));
     }
 
     /// A line of the model, with its sides.
@@ -423,7 +440,7 @@ mod tests {
         #[test]
         fn rejection_loses_no_line_of_the_user(
             start in "[ab}\n]{0,12}",
-            steps in prop::collection::vec((any::<bool>(), 0..12_usize, 0..4_usize, "([ab}]?\n){0,3}"), 1..12)
+            steps in prop::collection::vec((any::<bool>(), 0..12_usize, 0..4_usize, "([ab}]?\n){0,3}[ab}]?"), 1..12)
         ) {
             let mut tracked = TrackedText::new(&start, &start);
             let mut typed = Vec::new();
@@ -440,7 +457,10 @@ mod tests {
                     typed.push(line);
                 }
                 let has_end = |line: &String| line.ends_with('\n');
-                let joined: String = lines.iter().map(|line| if has_end(line) { line.clone() } else { format!("{line}\n") }).collect();
+                let last = lines.len().saturating_sub(1);
+                let joined: String = lines.iter().enumerate().map(|(nth, line)| {
+                    if has_end(line) || nth == last { line.clone() } else { format!("{line}\n") }
+                }).collect();
                 tracked.change(&joined, &if by_user { Author::User } else { agent() });
             }
             let hunks = tracked.hunks();
@@ -448,7 +468,8 @@ mod tests {
             let some: Vec<_> = hunks.iter().filter(|hunk| !hunk.is_edited).collect();
             let (after, _) = tracked.reject(&some);
             for line in &typed {
-                prop_assert!(after.contains(line.as_str()), "{line:?} is not in {after:?}: {tracked:?}");
+                let is_left = after.split_inclusive('\n').any(|it| it == line);
+                prop_assert!(is_left, "{line:?} is not in {after:?}: {tracked:?}");
             }
         }
     }
