@@ -122,6 +122,11 @@ impl Pack {
 }
 
 impl Stored {
+    /// Whether both contents are the same.
+    pub(crate) fn has_content_of(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.link == other.link
+    }
+
     /// Whether `image` is this content.
     pub fn is(&self, image: &Image) -> bool {
         self.hash == image.hash && self.link == image.content.is_link()

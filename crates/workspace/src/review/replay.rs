@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::tracked::{Author, TextHunk, TrackedText};
 use super::{HunkKind, REJECTION, ReviewError};
 use crate::documents::content::{Content, Image};
-use crate::journal::{Contents, Entry, Journal, Stored, as_uri};
+use crate::journal::{Contents, Entry, Journal, Stored, StoredStep, as_uri};
 use crate::plan::simulate::{Lookup, Source};
 use crate::state::WorkspaceState;
 use crate::{CommitId, RunId};
@@ -109,7 +109,8 @@ impl TrackedFile {
                 // The text without the changes is what a rejection restores.
                 let bom = matches!(base.content, Content::Text { bom: true, .. });
                 self.base = Some(Image::new(Content::text(tracked.base(), bom), base.mode));
-                self.is_edited |= *author == Author::User || tracked.hunks().iter().any(|it| it.is_edited);
+                self.is_edited |=
+                    *author == Author::User || tracked.hunks().iter().any(|hunk| hunk.is_edited);
                 self.last_text = Some((tracked, was_edited));
                 None
             }
@@ -135,6 +136,10 @@ impl TrackedFile {
         }
     }
 
+    fn has_edits(&self) -> bool {
+        self.is_edited || self.text.iter().flat_map(TrackedText::hunks).any(|hunk| hunk.is_edited)
+    }
+
     fn has_changes(&self, path: &AbsPath) -> bool {
         let differs = match (&self.text, &self.base, &self.now) {
             (Some(text), ..) => text.base() != text.now(),
@@ -151,6 +156,24 @@ pub(super) fn same(one: &Option<Image>, other: &Option<Image>) -> bool {
         (Some(one), Some(other)) => one.same_content(other),
         (None, None) => true,
         _ => false,
+    }
+}
+
+/// Finds the deletion by which a command moved the file that `step` creates.
+///
+/// The journal has such a move as two steps. `None` if several files have the content.
+fn moved_by_command<'a>(
+    entry: &Entry,
+    gone: impl Iterator<Item = &'a StoredStep>,
+    step: &StoredStep,
+) -> Option<&'a StoredStep> {
+    let content = step.after.as_ref()?;
+    let is_same = |other: &Option<Stored>| other.as_ref().is_some_and(|it| it.has_content_of(content));
+    let mut gone = gone.filter(|it| is_same(&it.before));
+    let mut created = entry.steps.iter().filter(|it| it.before.is_none() && is_same(&it.after));
+    match (gone.next(), gone.next(), created.nth(1)) {
+        (Some(origin), None, None) => Some(origin),
+        _ => None,
     }
 }
 
@@ -211,9 +234,30 @@ impl Replay {
         let image = |stored: &Option<Stored>| stored.as_ref().and_then(|stored| contents.get(stored));
         let is_agent = *author != Author::User;
         let mut left = BTreeSet::new();
+        let mut edited = Vec::new();
+        for step in entry.steps.iter().filter(|step| step.after.is_none()) {
+            if let Some(file) = self.files.get_mut(&step.path) {
+                file.change(image(&step.before), &Author::User);
+                edited.extend(step.before.as_ref().filter(|_| is_agent && file.has_edits()));
+            }
+        }
+        let is_source = |path| entry.steps.iter().any(|step| step.moved_from.as_ref() == Some(path));
+        let gone = entry.steps.iter().filter(|step| step.after.is_none() && !is_source(&step.path));
         // A move onto another file replaces that file, and removes the moved one.
-        let moves = entry.steps.iter().filter(|step| step.before.is_none());
-        for (step, from) in moves.filter_map(|step| Some((step, step.moved_from.as_ref()?))) {
+        for step in entry.steps.iter().filter(|step| step.before.is_none()) {
+            let known = self.files.get(&step.path);
+            let moved_back = gone
+                .clone()
+                .find(|origin| self.files.get(&origin.path).is_some_and(|file| file.from == step.path));
+            let by_command = || {
+                moved_by_command(entry, gone.clone(), step)
+                    .filter(|_| known.is_none_or(|file| file.base.is_none()))
+            };
+            let inferred = || moved_back.or_else(by_command).map(|origin| &origin.path);
+            let Some(from) = step.moved_from.as_ref().or_else(inferred).filter(|from| !left.contains(*from))
+            else {
+                continue;
+            };
             let before = entry.step(from).and_then(|origin| image(&origin.before));
             let known = self.files.remove(from);
             let Some(mut file) =
@@ -240,6 +284,8 @@ impl Replay {
             if let Some(file) = self.files.get_mut(&step.path) {
                 file.change(before, &Author::User);
                 file.change(image(&step.after), author);
+                let after = step.after.as_ref();
+                file.is_edited |= after.is_some_and(|after| edited.iter().any(|it| it.has_content_of(after)));
             }
         }
     }

@@ -20,6 +20,13 @@ impl Session {
         self.fixture.commit_as(self.runs.last().unwrap(), operations).unwrap();
     }
 
+    /// Commits as a command does: a moved file is deleted and created.
+    fn command(&self, operations: Vec<Operation>) {
+        let mut plan = self.fixture.plan(operations).unwrap();
+        plan.steps.iter_mut().for_each(|step| step.moved_from = None);
+        self.fixture.commit_plan(self.runs.last().unwrap(), plan).unwrap();
+    }
+
     /// Renders the review: one line for each hunk.
     fn shown(&self) -> Vec<String> {
         let review = self.fixture.workspace.review(NAME, &self.runs).unwrap();
@@ -198,4 +205,47 @@ fn the_undo_of_a_deletion_brings_the_hunks_back() {
     session.agent(vec![session.fixture.delete("a")]);
     session.fixture.undo();
     assert_eq!(session.shown(), ["a 1..2 1..2"]);
+}
+
+#[test]
+fn a_move_by_a_command_keeps_the_users_edits() {
+    let mut session = Session::new(&[("a", LINES), ("b", "b\n")]);
+    session.agent(vec![session.fixture.replace("a", "two", "2\n2b")]);
+    session.agent(vec![session.fixture.replace("a", "five", "5")]);
+    session.fixture.write("a", session.fixture.text("a").replace("2b", "mine\n2b"));
+    session.runs.push(RunId::new());
+    session.command(vec![session.fixture.rename("a", "to"), session.fixture.rename("b", "c")]);
+    assert_eq!(session.shown(), ["c moved", "to moved", "to 1..2 1..4 edited", "to 4..5 6..7"]);
+    session.fixture.undo();
+    assert_eq!(session.shown(), ["a 1..2 1..4 edited", "a 4..5 6..7"]);
+    session.fixture.apply_undo(session.fixture.workspace.plan_redo());
+    let rejection = session.reject(Selection::All).unwrap();
+    assert_eq!((rejection.rejected.len(), rejection.skipped.len()), (3, 1));
+    assert_eq!(session.fixture.text("a"), LINES.replace("two", "2\nmine\n2b"));
+    assert_eq!(session.fixture.text("b"), "b\n");
+}
+
+#[test]
+fn copies_of_a_deleted_file_keep_the_users_edits() {
+    let session = Session::new(&[("a", LINES), ("over", "over\n")]);
+    session.agent(vec![session.fixture.replace("a", "two", "2\n2b")]);
+    let text = LINES.replace("two", "2\nmine\n2b");
+    session.fixture.write("a", &text);
+    session.command(vec![
+        session.fixture.delete("a"),
+        session.fixture.create("b", &text),
+        session.fixture.create("c", &text),
+        session.fixture.replace("over", "over\n", &text),
+    ]);
+    let shown = ["a deleted edited", "b created edited", "c created edited", "over 0..1 0..7 edited"];
+    assert_eq!(session.shown(), shown);
+}
+
+#[test]
+fn the_undo_of_a_run_that_moved_a_file_leaves_nothing() {
+    let session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.replace("a", "two", "2")]);
+    session.command(vec![session.fixture.rename("a", "to")]);
+    session.fixture.undo();
+    assert_eq!((session.fixture.text("a"), session.shown()), (LINES.to_owned(), vec![]));
 }
