@@ -7,6 +7,7 @@
 //! Invariants: a hunk has no line that only the user changed; a rejection removes no text of the user; what
 //! is neither kept nor rejected stays in the review, also after a restart.
 
+mod rejections;
 mod replay;
 mod tracked;
 

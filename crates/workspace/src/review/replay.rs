@@ -6,8 +6,9 @@ use std::sync::Arc;
 use paths::{AbsPath, StateError};
 use serde::{Deserialize, Serialize};
 
+use super::rejections::{Rejections, Saved};
 use super::tracked::{Author, TextHunk, TrackedText};
-use super::{HunkKind, REJECTION, ReviewError};
+use super::{HunkKind, ReviewError};
 use crate::documents::content::{Content, Image};
 use crate::journal::{Contents, Entry, Journal, Stored, StoredStep, as_uri};
 use crate::plan::simulate::{Lookup, Source};
@@ -193,11 +194,15 @@ impl Replay {
         let last = entries.last().map(|entry| entry.id.clone());
         let mut replay = Self { files: BTreeMap::new(), made: BTreeSet::new(), last };
         let mut authors = Authors::new(runs);
+        let mut rejections = Rejections::default();
         for entry in &entries {
             while let Some(kept) = decisions.next_if(|kept| kept.after.as_ref() < Some(&entry.id)) {
+                rejections.remove(&kept.path);
                 replay.restore(kept);
             }
-            let author = authors.of(entry);
+            let rejection = rejections.find(entry);
+            let undone = rejections.take_undone(entry);
+            let author = undone.as_ref().map_or_else(|| authors.of(entry), Saved::author);
             let concerns = |path: &AbsPath| replay.files.contains_key(path);
             let is_agent = author != Author::User;
             if !is_agent
@@ -209,7 +214,16 @@ impl Replay {
                 continue;
             }
             let contents = journal.contents(&entry.id)?;
+            let saved = rejection.map(|id| (id, Saved::new(entry, &replay.files)));
             replay.entry(entry, &contents, &author);
+            if let Some((id, saved)) = saved {
+                rejections.save(id, saved, &replay.files);
+            }
+            if let Some(saved) = undone {
+                replay.undo_rejection(entry, &contents, saved);
+            } else if is_agent {
+                entry.steps.iter().for_each(|step| rejections.remove(&step.path));
+            }
             if is_agent {
                 replay.made.extend(entry.made.iter().map(|directory| directory.path.clone()));
             }
@@ -290,6 +304,22 @@ impl Replay {
         }
     }
 
+    /// Continues files from before a rejection, with the contents after its undo.
+    fn undo_rejection(&mut self, entry: &Entry, contents: &Contents, saved: Saved) {
+        for step in &entry.steps {
+            match saved.files.get(&step.path) {
+                Some(Some(file)) => {
+                    let mut file = file.clone();
+                    let after = step.after.as_ref().and_then(|after| contents.get(after));
+                    file.change(after, &Author::User);
+                    self.files.insert(step.path.clone(), file);
+                }
+                Some(None) => drop(self.files.remove(&step.path)),
+                None => {}
+            }
+        }
+    }
+
     /// Continues a file from a decision.
     fn restore(&mut self, kept: KeptFile) {
         let KeptFile { path, left, .. } = kept;
@@ -341,18 +371,17 @@ impl Replay {
 
 /// The author of each entry.
 ///
-/// Redone commits are the agent's again, and so is the undo of a rejection.
+/// Redone commits are the agent's again. For undos of rejections see [`Rejections`].
 struct Authors<'a> {
     runs: &'a [RunId],
     /// Undos of the runs' commits, with the run.
     undos: BTreeMap<CommitId, RunId>,
     commits: BTreeMap<CommitId, RunId>,
-    rejections: BTreeSet<CommitId>,
 }
 
 impl<'a> Authors<'a> {
     fn new(runs: &'a [RunId]) -> Self {
-        Self { runs, undos: BTreeMap::new(), commits: BTreeMap::new(), rejections: BTreeSet::new() }
+        Self { runs, undos: BTreeMap::new(), commits: BTreeMap::new() }
     }
 
     fn of(&mut self, entry: &Entry) -> Author {
@@ -366,14 +395,6 @@ impl<'a> Authors<'a> {
                 }
                 None => Author::User,
             };
-        }
-        if entry.run.0.starts_with(REJECTION) {
-            self.rejections.insert(entry.id.clone());
-        }
-        if let (true, Some(run)) =
-            (entry.undoes.iter().any(|id| self.rejections.contains(id)), self.runs.last())
-        {
-            return Author::Agent(run.clone());
         }
         if let Some(run) = reverted(&self.commits) {
             self.undos.insert(entry.id.clone(), run);

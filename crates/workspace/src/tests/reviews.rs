@@ -27,6 +27,14 @@ impl Session {
         self.fixture.commit_plan(self.runs.last().unwrap(), plan).unwrap();
     }
 
+    /// Renders the runs of each hunk, as numbers.
+    fn authors(&self) -> Vec<Vec<usize>> {
+        let review = self.fixture.workspace.review(NAME, &self.runs).unwrap();
+        let number = |run: &RunId| self.runs.iter().position(|it| it == run).unwrap();
+        let hunks = review.files.iter().flat_map(|file| &file.hunks);
+        hunks.map(|hunk| hunk.runs.iter().map(number).collect()).collect()
+    }
+
     /// Renders the review: one line for each hunk.
     fn shown(&self) -> Vec<String> {
         let review = self.fixture.workspace.review(NAME, &self.runs).unwrap();
@@ -248,4 +256,50 @@ fn the_undo_of_a_run_that_moved_a_file_leaves_nothing() {
     session.command(vec![session.fixture.rename("a", "to")]);
     session.fixture.undo();
     assert_eq!((session.fixture.text("a"), session.shown()), (LINES.to_owned(), vec![]));
+}
+
+#[test]
+fn an_undone_rejection_is_the_change_of_its_run() {
+    let mut session = Session::new(&[("a", LINES), ("b", "b\n")]);
+    session.agent(vec![session.fixture.replace("a", "two", "2")]);
+    session.agent(vec![session.fixture.rename("b", "c")]);
+    session.runs.push(RunId::new());
+    session.agent(vec![session.fixture.replace("a", "four", "4")]);
+    let rejection = session.reject(Selection::All).unwrap();
+    session.runs.push(RunId::new());
+    session.agent(vec![session.fixture.create("n", "new\n")]);
+    let undo = || session.fixture.workspace.plan_undo(&Undo::Run(rejection.run.clone()));
+    session.fixture.apply_undo(undo());
+    assert_eq!(session.shown(), ["a 1..2 1..2", "a 3..4 3..4", "c moved", "n created"]);
+    assert_eq!(session.authors(), [vec![0], vec![1], vec![0], vec![2]]);
+    session.fixture.apply_undo(session.fixture.workspace.plan_redo());
+    assert_eq!(session.shown(), ["n created"]);
+    session.fixture.apply_undo(undo());
+    assert_eq!(session.authors(), [vec![0], vec![1], vec![0], vec![2]]);
+}
+
+#[test]
+fn an_undone_rejection_returns_after_another_change() {
+    let mut session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.replace("a", "two", "2")]);
+    let rejection = session.reject(Selection::All).unwrap();
+    session.runs.push(RunId::new());
+    session.agent(vec![session.fixture.replace("a", "four", "4")]);
+    session.fixture.apply_undo(session.fixture.workspace.plan_undo(&Undo::Run(rejection.run)));
+    assert_eq!(session.shown(), ["a 1..2 1..2", "a 3..4 3..4"]);
+    assert_eq!(session.authors(), [[0], [1]]);
+}
+
+#[test]
+fn an_undone_restore_of_another_session_is_not_reviewed() {
+    let mut session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.replace("a", "two", "2")]);
+    session.keep(Selection::All);
+    let restore = session.fixture.workspace.plan_restore(&session.runs).unwrap();
+    session.fixture.commit_plan(&restore.run, restore.plan).unwrap();
+    session.fixture.undo();
+    assert_eq!(session.shown(), [""; 0]);
+    session.runs = vec![RunId::new()];
+    session.agent(vec![session.fixture.create("n", "new\n")]);
+    assert_eq!(session.shown(), ["n created"]);
 }
