@@ -179,6 +179,9 @@ impl Handler for Server {
         };
         // Documents come first, because everything else reads the editor's text.
         if connection.documents.notification(method, params) {
+            if method == "textDocument/didOpen" && connection.client.reviews {
+                review::document_opened(connection, params);
+            }
             return;
         }
         if method == "pilcrow/debug/event" {
@@ -317,7 +320,7 @@ impl Server {
         projects.change_folders(&client.folders, &[]);
         documents.set_folder(projects.first_folder());
         projects.set_initial_settings(client.settings.clone());
-        let review = Arc::new(review::EditorReview::default());
+        let review = Arc::new(review::EditorReview::new(client.reviews.then(|| peer.clone())));
         let connection = Arc::new(Connection {
             peer: peer.clone(),
             client: Arc::clone(&client),

@@ -1,9 +1,10 @@
-//! Review in an editor without a plugin: code lenses, code actions and the command `pilcrow.review`.
+//! Review in an editor: code lenses, code actions and the command `pilcrow.review`; or notifications to a
+//! plugin that shows the review itself.
 //!
 //! The session service computes the changes; this module knows which sessions to ask for a file, and keeps
 //! the answer for the text that the editor shows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +14,13 @@ use host::service::{HunkKindName, HunkView, KeepChanges, RejectChanges, ReviewFi
 use parking_lot::Mutex;
 use paths::AbsPath;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use wire::{RpcError, codes};
+use wire::{Peer, RpcError, codes};
 
 use crate::messages::Kind;
 use crate::sessions::{project, rpc_error};
-use crate::{Connection, messages, transcript};
+use crate::{Connection, document_of, messages, transcript};
 
 /// Number of earlier sessions of a project to review.
 const EARLIER: usize = 3;
@@ -26,15 +28,18 @@ const EARLIER: usize = 3;
 const ACTIONS_WAIT: Duration = Duration::from_millis(50);
 
 /// The sessions to review, and the known changes of open files.
-#[derive(Default)]
 pub struct EditorReview {
     state: Mutex<State>,
+    /// The client, if it shows the review itself.
+    plugin: Option<Peer>,
 }
 
 #[derive(Default)]
 struct State {
     /// The sessions that changed a file, oldest first.
     sessions: HashMap<AbsPath, Vec<String>>,
+    /// All sessions to review, with a changed file if one is known.
+    places: BTreeMap<String, Option<AbsPath>>,
     /// Projects whose earlier sessions are known.
     roots: HashSet<AbsPath>,
     /// Number of commits and decisions.
@@ -78,18 +83,28 @@ enum ReviewAction {
 }
 
 impl EditorReview {
-    /// Notes the files that a session changes.
-    pub fn observe(&self, envelope: &Envelope) {
-        if let Event::Commit { files, .. } = &envelope.event {
-            let paths = files.iter().filter_map(|file| AbsPath::new(std::path::Path::new(&file.path)));
-            self.add(&envelope.session_id, paths);
-        }
+    pub fn new(plugin: Option<Peer>) -> Self {
+        Self { state: Mutex::default(), plugin }
     }
 
-    fn add(&self, session: &str, paths: impl Iterator<Item = AbsPath>) {
+    /// Notes the files that a session changes, and the end of its runs.
+    ///
+    /// A command that changes files reports no commit.
+    pub async fn observe(&self, envelope: &Envelope) {
+        let files = match &envelope.event {
+            Event::Commit { files, .. } => files.as_slice(),
+            Event::AgentEnd { .. } => &[],
+            _ => return,
+        };
+        self.add(&envelope.session_id, files.iter().map(|file| file.path.as_str()));
+        self.changed(Some(&envelope.session_id)).await;
+    }
+
+    fn add<'a>(&self, session: &str, paths: impl Iterator<Item = &'a str>) {
         let mut state = self.state.lock();
-        state.generation += 1;
-        for path in paths {
+        state.places.entry(session.to_owned()).or_default();
+        for path in paths.filter_map(|path| AbsPath::new(std::path::Path::new(path))) {
+            state.places.insert(session.to_owned(), Some(path.clone()));
             let sessions = state.sessions.entry(path).or_default();
             if !sessions.iter().any(|known| known == session) {
                 sessions.push(session.to_owned());
@@ -97,8 +112,32 @@ impl EditorReview {
         }
     }
 
-    fn changed(&self) {
-        self.state.lock().generation += 1;
+    /// Notes that the review of a session, or of all, may have changed.
+    pub(crate) async fn changed(&self, session: Option<&str>) {
+        let places = {
+            let mut state = self.state.lock();
+            state.generation += 1;
+            state.places.clone()
+        };
+        let Some(peer) = &self.plugin else { return };
+        for (known, path) in places {
+            if session.is_none_or(|session| session == known) {
+                let cwd = path.map(|path| path.to_string());
+                let params = json!({ "session": known, "cwd": cwd });
+                if let Err(closed) = peer.notify("pilcrow/review/changed", &params).await {
+                    tracing::debug!(%closed, "a change of the review was not sent");
+                }
+            }
+        }
+    }
+}
+
+/// Reports earlier sessions to a plugin that opens the first document.
+pub(crate) fn document_opened(connection: &Arc<Connection>, params: Option<&RawValue>) {
+    let params = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+    if let Some(path) = document_of(connection, &params).and_then(|open| open.path) {
+        let connection = Arc::clone(connection);
+        connection.tracker.clone().spawn(async move { load_earlier(&connection, &path).await });
     }
 }
 
@@ -172,7 +211,8 @@ pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand
     let invalid =
         || RpcError::new(codes::INVALID_PARAMS, format!("{uri} is not a file URI; use file:///PATH"));
     let path = paths::uri_to_path(&uri).and_then(|path| AbsPath::new(&path)).ok_or_else(invalid)?;
-    let scope = ReviewParams { session, cwd: Some(path.to_string()), since: None, run: None };
+    let scope =
+        ReviewParams { session: session.clone(), cwd: Some(path.to_string()), since: None, run: None };
     let project = project(connection, Some(&scope.session), scope.cwd.as_deref()).await.map_err(rpc_error)?;
     let service = &connection.sessions.service;
     let (hunks, of) = (hunk.map(|hunk| vec![hunk]), Some(path.to_string()));
@@ -206,7 +246,7 @@ pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand
             return Ok(json!({}));
         }
     }
-    connection.review.changed();
+    connection.review.changed(Some(&session)).await;
     if connection.client.lens_refresh {
         connection.refresh_lenses().await;
     }
@@ -285,8 +325,10 @@ async fn load_earlier(connection: &Arc<Connection>, path: &AbsPath) {
     let listed = connection.sessions.service.list(&lease.project).await.map(|listed| listed.sessions);
     for session in listed.unwrap_or_default().into_iter().take(EARLIER) {
         let files = review(connection, &session.session, path).await;
-        let paths = files.iter().filter_map(|file| AbsPath::new(std::path::Path::new(&file.path)));
-        connection.review.add(&session.session, paths);
+        if !files.is_empty() {
+            connection.review.add(&session.session, files.iter().map(|file| file.path.as_str()));
+            connection.review.changed(Some(&session.session)).await;
+        }
     }
 }
 

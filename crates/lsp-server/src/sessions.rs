@@ -117,7 +117,7 @@ impl EventSink for SessionSink {
             if let Event::AgentStart { run_id, .. } = &envelope.event {
                 self.last_runs.lock().insert(envelope.session_id.clone(), run_id.clone());
             }
-            self.review.observe(envelope);
+            self.review.observe(envelope).await;
             if let Err(closed) = self.peer.notify("pilcrow/event", envelope).await {
                 tracing::debug!(%closed, "an event was not sent");
             }
@@ -209,11 +209,17 @@ pub fn request(connection: &Arc<Connection>, method: &str, params: Option<&RawVa
         }),
         "pilcrow/review/keep" => later(connection, params, |it, params: KeepChanges| async move {
             let project = project(&it, Some(&params.scope.session), params.scope.cwd.as_deref()).await?;
-            it.sessions.service.keep(params, project).await
+            let session = params.scope.session.clone();
+            let done = it.sessions.service.keep(params, project).await?;
+            it.review.changed(Some(&session)).await;
+            Ok(done)
         }),
         "pilcrow/review/reject" => later(connection, params, |it, params: RejectChanges| async move {
             let project = project(&it, Some(&params.scope.session), params.scope.cwd.as_deref()).await?;
-            it.sessions.service.reject(params, project).await
+            let session = params.scope.session.clone();
+            let rejected = it.sessions.service.reject(params, project).await?;
+            it.review.changed(Some(&session)).await;
+            Ok(rejected)
         }),
         "pilcrow/checkpoint/list" => later(connection, params, |it, params: ListCheckpoints| async move {
             let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;
@@ -226,10 +232,14 @@ pub fn request(connection: &Arc<Connection>, method: &str, params: Option<&RawVa
             })
         }
         "pilcrow/checkpoint/restore" => later(connection, params, |it, params| async move {
-            it.sessions.service.restore_checkpoint(params).await
+            let restored = it.sessions.service.restore_checkpoint(params).await?;
+            it.review.changed(None).await;
+            Ok(restored)
         }),
         "pilcrow/checkpoint/undo" => later(connection, params, |it, params| async move {
-            it.sessions.service.undo_checkpoint(params).await
+            let done = it.sessions.service.undo_checkpoint(params).await?;
+            it.review.changed(None).await;
+            Ok(done)
         }),
         _ => return None,
     })

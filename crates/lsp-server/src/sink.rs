@@ -29,7 +29,7 @@ impl EventSink for Sink {
         Box::pin(async move {
             self.transcript.add(&envelope.event);
             self.list.observe(&envelope.event);
-            self.connection.review.observe(envelope);
+            self.connection.review.observe(envelope).await;
             match &envelope.event {
                 Event::AgentStart { run_id, .. } => {
                     let Connection { runs, port, .. } = &*self.connection;

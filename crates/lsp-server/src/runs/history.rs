@@ -99,6 +99,7 @@ pub async fn undo(
     let run = RunId::new();
     connection.runs.set_run(id, &run, &connection.port);
     let (result, unsaved) = project.scope().undo(which.as_ref(), run, cancel).await;
+    connection.review.changed(None).await;
     let text = with_unsaved(&result.joined_text(), &unsaved, &connection.client.message_form());
     let kind = if result.is_error { Kind::Error } else { Kind::Info };
     Ok(RunSummary { kind, text, run: None, stopped: false })

@@ -115,7 +115,7 @@ pub(super) fn restore(path: &Path, state: Option<&State>) -> Result<Aside, Strin
     }
     let is_link = |path: &Path| path.is_symlink();
     if let (None, Some(link)) = (state, path.parent().filter(|path| is_link(path))) {
-        // What it leads to may be the user's own.
+        // The target may be the user's own.
         return Parent::open(link)?.set_aside();
     }
     let parent = Parent::open(path)?;
