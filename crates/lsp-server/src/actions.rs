@@ -15,7 +15,7 @@ use text::{LineIndex, Position};
 use super::{Connection, request_line, review};
 
 /// Pilcrow's own kinds of actions, which editors do not run when they save a file.
-pub const KINDS: [&str; 7] = [EXPLAIN, TEST, REQUEST, REVIEW, IMPORTS, FIX, FIX_ALL];
+pub const KINDS: [&str; 8] = [EXPLAIN, TEST, REQUEST, REVIEW, IMPORTS, FIX, FIX_ALL, ASK];
 const EXPLAIN: &str = "refactor.pilcrow.explain";
 const TEST: &str = "refactor.pilcrow.test";
 const REQUEST: &str = "refactor.pilcrow.request";
@@ -23,6 +23,7 @@ const REVIEW: &str = "refactor.pilcrow.review";
 const IMPORTS: &str = "source.pilcrow.organizeImports";
 const FIX: &str = "quickfix.pilcrow.fix";
 const FIX_ALL: &str = "quickfix.pilcrow.fixAll";
+const ASK: &str = "quickfix.pilcrow.ask";
 
 /// Maximum number of fixes offered at one place.
 const MAX_FIXES: usize = 5;
@@ -94,6 +95,14 @@ pub async fn code_actions(connection: &Arc<Connection>, open: &OpenBuffer, param
             },
         ));
     }
+    if llm && is_requested(ASK) {
+        for item in params["context"]["diagnostics"].as_array().into_iter().flatten().take(MAX_FIXES) {
+            let (title, text) = question(item);
+            let arguments = json!([{ "text": text, "uri": open.uri, "range": item["range"] }]);
+            let command = json!({ "title": title, "command": "pilcrow.prompt", "arguments": arguments });
+            actions.push(action(connection, &title, ASK, command, true));
+        }
+    }
     if is_requested(IMPORTS)
         && open.path.as_ref().is_some_and(|path| {
             connection.projects.contains(path) && connection.servers.organize_imports(path)
@@ -119,13 +128,7 @@ fn fixes(connection: &Connection, open: &OpenBuffer, params: &Value) -> Vec<(&'s
     let mut out = Vec::new();
     let mut kinds: Vec<String> = Vec::new();
     for item in known.into_iter().flatten().take(MAX_FIXES) {
-        let code = match &item["code"] {
-            Value::String(code) => Some(code.clone()),
-            Value::Number(code) => Some(code.to_string()),
-            _ => None,
-        };
-        let message = item["message"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
-        let short = text::shorten(message, 60);
+        let (code, short) = (code_of(item), short_message(item));
         let mut argument = json!({ "kind": "fix", "uri": open.uri, "range": item["range"] });
         if let Some(code) = &code {
             argument["code"] = json!(code);
@@ -138,6 +141,30 @@ fn fixes(connection: &Connection, open: &OpenBuffer, params: &Value) -> Vec<(&'s
         out.push((FIX_ALL, format!("Fix all {code} in this file"), argument));
     }
     out
+}
+
+/// The title and the prompt of the action that asks a model about a diagnostic.
+fn question(diagnostic: &Value) -> (String, String) {
+    let message = diagnostic["message"].as_str().unwrap_or_default();
+    let source = diagnostic["source"].as_str().map(str::to_owned);
+    let origin = source.into_iter().chain(code_of(diagnostic)).collect::<Vec<_>>().join(" ");
+    let origin = if origin.is_empty() { origin } else { format!(" ({origin})") };
+    let title = format!("Ask Pilcrow: {}", short_message(diagnostic));
+    (title, format!("Fix the cause of this diagnostic{origin}: {message}"))
+}
+
+fn code_of(diagnostic: &Value) -> Option<String> {
+    match &diagnostic["code"] {
+        Value::String(code) => Some(code.clone()),
+        Value::Number(code) => Some(code.to_string()),
+        _ => None,
+    }
+}
+
+/// The beginning of a diagnostic's message.
+fn short_message(diagnostic: &Value) -> String {
+    let line = diagnostic["message"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
+    text::shorten(line, 60).into_owned()
 }
 
 /// A lens above every request of a document.
