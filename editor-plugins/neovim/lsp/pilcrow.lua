@@ -22,12 +22,15 @@ if found then
   handlers['pilcrow/event'] = function(...)
     return require('pilcrow.session').on_event(...)
   end
+  handlers['pilcrow/review/changed'] = function(...)
+    return require('pilcrow.review').on_changed(...)
+  end
   handlers['pilcrow/debug/request'] = function(...)
     return require('pilcrow.debug').on_request(...)
   end
   -- Accepts whole answers, and shows long ones in a window; lists go to the quickfix list. Answers the questions
-  -- of live sessions.
-  capabilities = { experimental = { pilcrow = { answers = true, lists = true, questions = true } } }
+  -- of live sessions, and shows the review.
+  capabilities = { experimental = { pilcrow = { answers = true, lists = true, questions = true, reviews = true } } }
   on_init = function(client)
     require('pilcrow.client').on_ready(client)
   end

@@ -30,6 +30,7 @@ vim.api.nvim_create_autocmd('LspAttach', {
     local client = vim.lsp.get_client_by_id(event.data.client_id)
     if client and client.name == 'pilcrow' then
       require('pilcrow.debug').follow()
+      require('pilcrow.review').on_attach(event.buf)
     end
   end,
 })

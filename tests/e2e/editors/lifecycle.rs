@@ -106,10 +106,12 @@ fn neovim_steers_a_run_and_continues_its_conversation() {
     model.says(&[serde_json::json!({"expect": expect, "text": "the resumed answer"})]);
     neovim.lua(
         "vim.ui.select = function(items, opts, done) _G.offered = opts.format_item(items[1]); done(items[1]) end
-         vim.ui.input = function(_, done) done('and now') end
          return true",
     );
     neovim.keys(":Pilcrow resume<CR>");
-    neovim.wait_lua("it goes on", &said("the resumed answer"));
+    neovim.wait("the session", "&filetype", |kind| kind == "pilcrow-prompt");
+    neovim.keys("iand now<C-s>");
+    let shown = "return table.concat(vim.api.nvim_buf_get_lines(require('pilcrow.session').current.buffer, 0, -1, false), ' '):find('the resumed answer', 1, true) ~= nil";
+    neovim.wait_lua("it goes on", shown);
     neovim.wait_lua("it was offered", "return _G.offered:find('think', 1, true) ~= nil");
 }

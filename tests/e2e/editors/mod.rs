@@ -6,6 +6,7 @@ mod debugging;
 mod interleaving;
 mod lifecycle;
 mod messages;
+mod neovim_review;
 mod open_files;
 mod plugins;
 mod rename;

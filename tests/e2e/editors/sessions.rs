@@ -3,11 +3,12 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 use tests::editors::neovim::Setup;
-use tests::editors::{Neovim, alone};
+use tests::editors::{Neovim, PATIENCE, alone};
+use tests::processes::wait_for;
 use tests::{Sandbox, check_output};
 
 /// A project whose model follows this script.
-fn scripted(files: &[(&str, &str)], lines: &[Value]) -> Sandbox {
+pub fn scripted(files: &[(&str, &str)], lines: &[Value]) -> Sandbox {
     let mut sandbox = Sandbox::with(files);
     sandbox.make_repository();
     let script = sandbox.beside("script.jsonl");
@@ -16,13 +17,13 @@ fn scripted(files: &[(&str, &str)], lines: &[Value]) -> Sandbox {
     sandbox
 }
 
-fn calls(calls: &[(&str, Value)]) -> Value {
+pub fn calls(calls: &[(&str, Value)]) -> Value {
     let calls = calls.iter().map(|(name, arguments)| json!({"name": name, "arguments": arguments}));
     json!({"tool_calls": calls.collect::<Vec<_>>()})
 }
 
 /// Whether a line of the transcript contains `text`.
-fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     format!(
         "return table.concat(require('pilcrow.test').transcript(), '\\n'):find([[{text}]], 1, true) ~= nil"
     )
@@ -51,7 +52,7 @@ const READERS: &str = "
 
 /// Opens a session as the user does, and types a prompt.
 #[track_caller]
-fn start<'a>(sandbox: &'a Sandbox, files: &[&str]) -> Neovim<'a> {
+pub fn start<'a>(sandbox: &'a Sandbox, files: &[&str]) -> Neovim<'a> {
     let neovim = Neovim::start(sandbox, Setup::Plugin, files);
     neovim.lua(READERS);
     neovim.keys(":Pilcrow<CR>");
@@ -136,7 +137,7 @@ fn neovim_shows_a_session_with_its_plan_queue_and_questions() {
     neovim.answer("Allow");
     neovim.wait_text("a.txt", "the edit", |text| text == "one\nTWO");
     neovim.wait_lua("the next message is sent", &shown("Thinking."));
-    let status = neovim.lua("return require('pilcrow').status()");
+    let status = neovim.lua("return require('pilcrow').statusline()");
     assert!(status.as_str().unwrap().ends_with("/script.jsonl · working · plan 1/2"), "{status}");
     // <C-c> cancels; the draft is still there.
     neovim.keys("<C-c>");
@@ -350,4 +351,41 @@ fn neovim_resumes_a_session_after_the_server_was_killed() {
             - quick (after this turn)
         "#]],
     );
+}
+
+#[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
+fn neovim_picks_sessions_and_options() {
+    let _alone = alone();
+    let lines = [json!({"text": "one"}), json!({"text": "two"}), json!({"text": "three"})];
+    let sandbox = scripted(&[("a.txt", "one\n")], &lines);
+    let neovim = start(&sandbox, &["a.txt"]);
+    neovim.keys("ifirst<C-s><Esc>");
+    neovim.wait_lua("the first answer", &shown("one"));
+    neovim.keys(":Pilcrow new<CR>");
+    neovim.wait_lua("a new one", "return require('pilcrow.test').session().client ~= nil");
+    neovim.keys("isecond<C-s><Esc>");
+    neovim.wait_lua("the second answer", &shown("## You\n\nsecond"));
+    // The first session is shown again, in the same windows.
+    neovim.keys(":Pilcrow resume<CR>");
+    let offered = wait_for(PATIENCE, || neovim.log().lines().any(|line| line.ends_with("  first")));
+    assert!(offered, "it offers the sessions");
+    neovim.keys("2<CR>");
+    neovim.wait("the first one", "bufname()", |name| name == "pilcrow://prompt/1");
+    assert_eq!(neovim.eval("winnr('$')"), 3);
+
+    let option = |id: &str| {
+        format!(
+            "return vim.iter(require('pilcrow.test').session().options):find(function(it) return it.id == '{id}' end).currentValue"
+        )
+    };
+    neovim.keys(":Pilcrow model<CR>");
+    neovim.answer("  Another model …");
+    neovim.keys("planner<CR>");
+    neovim.wait_lua("the model", &format!("return (function() {} end)() == 'planner'", option("model")));
+    neovim.wait("the status line", "v:lua.require'pilcrow'.statusline()", |line| line == "¶ planner");
+    neovim.keys(":Pilcrow options<CR>");
+    neovim.answer("Mode: prompt");
+    neovim.answer("  permissive");
+    neovim.wait_lua("the mode", &format!("return (function() {} end)() == 'permissive'", option("mode")));
 }

@@ -89,6 +89,7 @@ end
 function M.on_exit(code, signal, client_id)
   M.give_up()
   require('pilcrow.session').on_exit(client_id)
+  require('pilcrow.review').on_exit()
   if vim.v.exiting == vim.NIL and (code ~= 0 or signal ~= 0) then
     local how = signal ~= 0 and ('by signal %d'):format(signal) or ('with status %d'):format(code)
     M.complain(('the server ended %s; it starts again with :Pilcrow or the next file you open'):format(how))

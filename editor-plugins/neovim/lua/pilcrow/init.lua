@@ -10,24 +10,22 @@ local ANSWER = 'pilcrow://answer'
 --- Runs a command of the server, which reports by progress and messages.
 ---@param command string
 ---@param argument table
----@param answered? fun(result: table) receives the server's response
-function M.execute(command, argument, answered)
+function M.execute(command, argument)
   local connection = client.find(0)
   if not connection then
     client.complain_missing()
     return
   end
   local params = { command = command, arguments = { argument } }
-  client.request(connection, 'workspace/executeCommand', params, answered)
+  client.request(connection, 'workspace/executeCommand', params)
 end
 
 --- Sends a prompt.
 ---@param text string
 ---@param range? { [1]: integer, [2]: integer } first and last line, from 1; default: the cursor
----@param resume? string the session to continue
-function M.prompt(text, range, resume)
+function M.prompt(text, range)
   local connection = client.find(0)
-  local argument = { text = text, resume = resume }
+  local argument = { text = text }
   if connection and vim.lsp.buf_is_attached(0, connection.id) then
     local encoding = connection.offset_encoding
     local params
@@ -58,27 +56,19 @@ function M.steer(text)
   M.execute('pilcrow.steer', { text = text })
 end
 
---- Continues an earlier session: asks which, and for a prompt.
+--- Selects an earlier session and shows it.
 function M.resume()
-  M.execute('pilcrow.sessions', current_file(), function(result)
-    if #result.sessions == 0 then
-      client.complain('there is no session yet')
-      return
-    end
-    local function shown(session)
-      return ('%s  %s'):format(session.lastActive:sub(1, 16):gsub('T', ' '), session.title)
-    end
-    vim.ui.select(result.sessions, { prompt = 'Resume', format_item = shown }, function(session)
-      if not session then
-        return
-      end
-      vim.ui.input({ prompt = 'Pilcrow: ' }, function(text)
-        if text and vim.trim(text) ~= '' then
-          M.prompt(text, nil, session.session)
-        end
-      end)
-    end)
-  end)
+  require('pilcrow.pickers').resume()
+end
+
+--- Selects the model of the session.
+function M.model()
+  require('pilcrow.pickers').option('model')
+end
+
+--- Selects an option of the session, and its value.
+function M.options()
+  require('pilcrow.pickers').option()
 end
 
 --- Stops the current run.
@@ -112,14 +102,40 @@ function M.new()
   require('pilcrow.view').new()
 end
 
---- One line about the session that was used last, for a status line; empty without one.
-function M.status()
+--- One line for a status line: the session that was used last, and the number of changes to review.
+function M.statusline()
   local session = package.loaded['pilcrow.session'] and require('pilcrow.session').current
-  return session and session:summary() or ''
+  local count = package.loaded['pilcrow.review'] and require('pilcrow.review').count() or 0
+  local summary = session and session:summary()
+  if count == 0 then
+    return summary or ''
+  end
+  return ('%s · %d %s'):format(summary or '¶ Pilcrow', count, count == 1 and 'change' or 'changes')
+end
+
+--- Offers actions about the diagnostics of the line. (Neovim sends a server only its own ones.)
+function M.ask()
+  local line = vim.api.nvim_win_get_cursor(0)[1] - 1
+  local diagnostics = vim.diagnostic.get(0, { lnum = line })
+  if #diagnostics == 0 then
+    client.complain('no diagnostic is on this line')
+    return
+  end
+  vim.lsp.buf.code_action({
+    context = { diagnostics = vim.lsp.diagnostic.from(diagnostics), only = { 'quickfix.pilcrow' } },
+  })
+end
+
+--- Lists the agent's changes that wait for a decision.
+function M.changes()
+  require('pilcrow.review').changes()
 end
 
 -- Subcommands of `:Pilcrow`; anything else is a prompt.
-local SUBCOMMANDS = { 'stop', 'undo', 'redo', 'resume', 'answer', 'transcript', 'new' }
+local SUBCOMMANDS = { 'stop', 'undo', 'redo', 'resume', 'answer', 'transcript', 'new', 'changes', 'ask', 'model', 'options' }
+
+-- Decisions about changes, as subcommands.
+local DECISIONS = { 'keep', 'keep file', 'keep all', 'reject', 'reject file', 'reject all' }
 
 -- `:Pilcrow! …`: to the session of the window, else to the current run.
 local function steer(text)
@@ -145,6 +161,9 @@ function M.command(opts)
     M.open(range)
   elseif text == 'answer' then
     M.show_answer()
+  elseif vim.list_contains(DECISIONS, text) then
+    local decision, scope = unpack(vim.split(text, ' '))
+    require('pilcrow.review').decide(decision, scope, range)
   elseif vim.list_contains(SUBCOMMANDS, text) then
     M[text](range)
   else
@@ -164,7 +183,7 @@ function M.complete(lead, line)
   local typed = line:match('^.-Pilcrow%s+(.*)$') or ''
   local matching = vim.tbl_filter(function(words)
     return vim.startswith(words, typed)
-  end, vim.list_extend(vim.deepcopy(SUBCOMMANDS), BEGINNINGS))
+  end, vim.iter({ SUBCOMMANDS, DECISIONS, BEGINNINGS }):flatten():totable())
   -- Neovim replaces the last word only.
   return vim.tbl_map(function(words)
     return vim.trim(words:sub(#typed - #lead + 1))

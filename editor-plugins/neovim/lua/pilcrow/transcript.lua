@@ -11,6 +11,7 @@ local INTERVAL = 50
 local HIGHLIGHTS = vim.api.nvim_create_namespace('pilcrow.transcript')
 
 ---@class pilcrow.Item
+---@field key string
 ---@field fold boolean its first line is shown, the others are folded
 ---@field lines string[] lines to draw
 ---@field tail string[] text to append
@@ -58,7 +59,7 @@ function Transcript:set(key, lines, fold)
   local item = self.items[index]
   if not item then
     index = #self.items + 1
-    item = { start = 0 }
+    item = { key = key, start = 0 }
     self.items[index], self.by_key[key] = item, index
     local previous = self.items[index - 1]
     item.gap = previous and not (previous.fold and fold) and 1 or 0
@@ -80,6 +81,16 @@ end
 
 function Transcript:has(key)
   return self.by_key[key] ~= nil
+end
+
+--- The key of the item at a line, from 1; nil in the footer.
+---@param line integer
+---@return string?
+function Transcript:key_at(line)
+  local item = vim.iter(self.items):find(function(other)
+    return other.count and line > other.start and line <= other.start + other.count
+  end)
+  return item and item.key
 end
 
 ---@param lines string[]

@@ -1,5 +1,6 @@
 -- The windows of a session: the transcript, and below it the buffer for prompts.
 
+local checkpoints = require('pilcrow.checkpoints')
 local client = require('pilcrow.client')
 local questions = require('pilcrow.questions')
 local sessions = require('pilcrow.session')
@@ -76,6 +77,12 @@ function setups.session(session, buffer)
       pcall(vim.cmd.normal, { 'za', bang = true })
     end
   end, 'answer the question, or open and close the tool call')
+  map(buffer, 'n', 'R', function()
+    checkpoints.restore(session)
+  end, 'restore the files or the conversation before this message')
+  map(buffer, 'n', 'U', function()
+    checkpoints.undo(session)
+  end, 'undo the last restore')
   session.buffer = buffer
   session.transcript:attach(buffer)
 end
@@ -251,8 +258,12 @@ function M.mention(session, mention, uri)
   end
 end
 
--- The workspace folder of the current file.
-local function folder()
+--- The project of the current session, or the workspace folder of the current file.
+function M.folder()
+  local session = M.session_of(vim.api.nvim_get_current_buf())
+  if session then
+    return session.cwd
+  end
   local connection = client.find(0)
   local path = vim.api.nvim_buf_get_name(0)
   for _, workspace_folder in ipairs(connection and connection.workspace_folders or {}) do
@@ -265,7 +276,7 @@ end
 
 --- Shows a new session.
 function M.new(mention, uri)
-  local cwd = folder()
+  local cwd = M.folder()
   client.with(function()
     local session = sessions.new(nil, cwd)
     M.show(session)
