@@ -3,9 +3,11 @@
 use crate::parse::error::excerpt;
 use crate::parse::foreign::{Edit, plain};
 
-pub(super) const BEGIN: &str = "<<<<<<< SEARCH";
+const BEGIN: &str = "<<<<<<< SEARCH";
 const MIDDLE: &str = "=======";
 const END: &str = ">>>>>>> REPLACE";
+/// Words of the first and the last row of a block.
+const WORDS: &[(&str, &str)] = &[("SEARCH", "REPLACE"), ("ORIGINAL", "UPDATED")];
 /// Marks around a path.
 const MARKS: &[char] = &['`', '*', ':', '"', '\'', '#', ' '];
 
@@ -19,17 +21,17 @@ pub(super) fn parse(lines: &[&str], exists: &dyn Fn(&str) -> bool) -> Result<Vec
         if line.trim().is_empty() || line.starts_with("```") {
             continue;
         }
-        if *line != BEGIN {
+        let Some((size, last)) = beginning(line) else {
             if let Some(first) = title.replace(line) {
                 return Err(stray(first));
             }
             continue;
-        }
+        };
         if let Some(title) = title.take() {
             path = Some(plain(title, MARKS, exists).to_owned());
         }
         let Some(path) = &path else { return Err(format!("write the path above `{BEGIN}`")) };
-        let end = rest.iter().position(|line| *line == END);
+        let end = rest.iter().position(|line| is_mark(line, '>', size, last));
         let Some(end) = end else {
             return Err(format!("a block has no `{END}`; it seems cut off, write all of it"));
         };
@@ -39,7 +41,8 @@ pub(super) fn parse(lines: &[&str], exists: &dyn Fn(&str) -> bool) -> Result<Vec
         let (Some((middle, _)), None) = (middles.next(), middles.next()) else {
             return Err(several(path, block));
         };
-        if block[middle] != MIDDLE || block.contains(&BEGIN) {
+        let begins_block = block.iter().any(|line| beginning(line).is_some());
+        if !is_mark(block[middle], '=', size, "") || begins_block {
             return Err(several(path, block));
         }
         let owned = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect();
@@ -55,6 +58,21 @@ pub(super) fn parse(lines: &[&str], exists: &dyn Fn(&str) -> bool) -> Result<Vec
         Some(title) => Err(stray(title)),
         None => Ok(found),
     }
+}
+
+/// The number of signs in the first row of a block, and the word of the last row.
+pub(super) fn beginning(line: &str) -> Option<(usize, &'static str)> {
+    let sizes = MIDDLE.len()..=MIDDLE.len() + 2;
+    sizes
+        .flat_map(|size| WORDS.iter().map(move |(first, last)| (size, first, last)))
+        .find(|(size, first, _)| is_mark(line, '<', *size, first))
+        .map(|(size, _, last)| (size, *last))
+}
+
+/// Whether a row is a mark: a sign several times, and a word.
+fn is_mark(line: &str, sign: char, size: usize, word: &str) -> bool {
+    let rest = line.trim_end().trim_start_matches(sign);
+    line.len() - line.trim_start_matches(sign).len() == size && rest.trim_start() == word
 }
 
 /// Whether a row separates the old from the new text, or might.

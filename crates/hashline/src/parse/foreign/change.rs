@@ -93,11 +93,24 @@ pub(super) fn locate(edit: &Edit, shown: &Snapshot) -> Result<Located, String> {
         [first] => located(edit, first, lines)?,
         [] => unnumbered(edit, lines)?.ok_or_else(|| not_found(edit, shown))?,
         ref found => {
-            return Err(several("the old lines occur", &edit.path, found, shown, &operation_form(edit)));
+            let end = |first: usize| first + edit.old.len() - 1;
+            let mut below = found.iter().filter(|first| is_inside(&edit.below, **first, end(**first), lines));
+            match (below.next(), below.next(), edit.below.is_empty()) {
+                (Some(first), None, false) => located(edit, *first, lines)?,
+                _ => {
+                    return Err(several(
+                        "the old lines occur",
+                        &edit.path,
+                        found,
+                        shown,
+                        &operation_form(edit),
+                    ));
+                }
+            }
         }
     };
     let last = change.first + change.old.len() - 1;
-    let misplaced = edit.below.as_ref().filter(|below| !is_below(below, change.first, last, lines));
+    let misplaced = edit.below.iter().find(|below| !is_below(below, change.first, last, lines));
     let ends = |is_right: bool| (!is_right).then(|| "the old lines do not end the file".to_owned());
     let doubt = edit
         .doubt
@@ -326,6 +339,23 @@ fn is_below(place: &str, first: usize, last: usize, lines: &Lines) -> bool {
     let word = |line: &str| line.split_whitespace().next().map(str::to_owned);
     let is_sibling = |line: &str| indent(line) == indent(content(at)) && word(line) == word(content(at));
     !(at + 1..first).any(|line| is_sibling(content(line)))
+}
+
+/// Whether lines are in the blocks that the places open, outer ones first.
+///
+/// The lines around a block are less indented than it.
+fn is_inside(places: &[String], first: usize, last: usize, lines: &Lines) -> bool {
+    let filled = |line: &usize| !lines.content(*line).trim().is_empty();
+    let indent = |line: usize| lines.content(line).len() - lines.content(line).trim_start().len();
+    let Some(mut inner) = (first..=last).filter(filled).map(indent).min() else { return false };
+    let mut places = places.iter().rev().peekable();
+    for line in (1..first).rev().filter(filled) {
+        if indent(line) < inner {
+            inner = indent(line);
+            places.next_if(|place| lines.content(line).trim() == place.as_str());
+        }
+    }
+    places.next().is_none()
 }
 
 /// A refusal that lists the places, with the rows of the operation that names one.

@@ -148,7 +148,13 @@ impl<'a> Reader<'a> {
         } else if let Some((line, left)) = counts(first) {
             (stated_line, rows.left) = (Some(line), Some(left));
         } else {
-            edit.below = place(first);
+            edit.below.extend(place(first));
+            // Successive places go from the outer to the inner one.
+            while let Some(inner) = self.lines.get(self.at).filter(|_| !edit.below.is_empty()) {
+                let Some(inner) = place(inner).filter(|_| counts(inner).is_none()) else { break };
+                edit.below.push(inner);
+                self.at += 1;
+            }
         }
         while let Some(line) = self.lines.get(self.at).copied() {
             let owed = rows.left.is_some_and(|left| left != (0, 0));

@@ -35,8 +35,8 @@ struct Edit {
     file_op: Option<String>,
     /// The first line that a hunk states, if it has more rows than stated.
     stated_line: Option<usize>,
-    /// A line above the place.
-    below: Option<String>,
+    /// Lines above the place, from the outer to the inner one.
+    below: Vec<String>,
     /// Whether the old rows end the file.
     at_end: bool,
     /// Reason why the rows may be incomplete or have another meaning.
@@ -153,7 +153,7 @@ fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> Option<Result<Vec<Edit>, 
     let is_patch = first.starts_with("*** ");
     let is_diff = content.windows(2).any(|pair| pair[0].starts_with("--- ") && pair[1].starts_with("+++ "))
         || first.starts_with("diff --git ");
-    let has_blocks = content.contains(&blocks::BEGIN);
+    let has_blocks = content.iter().any(|line| blocks::beginning(line).is_some());
     if !is_patch && !is_diff && !has_blocks {
         return None;
     }
@@ -258,7 +258,7 @@ mod tests {
             "#]],
         );
         check(
-            "a.py\n```\n<<<<<<< SEARCH\n    y = 1\n=======\n    y = 2\n    z = 3\n>>>>>>> REPLACE\n```\n",
+            "a.py\n```\n<<<<<<<<< ORIGINAL \n    y = 1\n=========\n    y = 2\n    z = 3\n>>>>>>>>> UPDATED\n```\n",
             expect![[r#"
                 [a.py#1675]
                 PUT 7yh..=7yh:
@@ -267,6 +267,56 @@ mod tests {
                 +    z = 3
             "#]],
         );
+    }
+
+    #[test]
+    fn successive_places_select_one_of_several() {
+        let text = "class A:\n    def f(self):\n        x = 1\n\nclass B:\n    def f(self):\n        x = 1\n\n    def g(self):\n        x = 1\n";
+        let mut store = SnapshotStore::default();
+        store.record("a.py", text);
+        let mut said = |places: &str| {
+            let patch = format!(
+                "*** Begin Patch\n*** Update File: a.py\n{places}\n-        x = 1\n+        x = 2\n*** End Patch\n"
+            );
+            let said = translate(&patch, |path| path == "a.py", |path| store.newest(path)).unwrap();
+            said.map_err(|message| message.lines().next().unwrap_or_default().to_owned())
+        };
+        expect![[r#"
+            Ok(
+                "[a.py#8C58]\nPUT 7wm..=7wm:\n-        x = 1\n+        x = 2\n",
+            )
+        "#]]
+        .assert_debug_eq(&said("@@ class B:\n@@     def f(self):"));
+        expect![[r#"
+            Ok(
+                "[a.py#8C58]\nPUT 3wm..=3wm:\n-        x = 1\n+        x = 2\n",
+            )
+        "#]]
+        .assert_debug_eq(&said("@@ class A:"));
+        expect![[r#"
+            Err(
+                "the old lines occur 3 times in a.py, at these lines; name the lines by number:",
+            )
+        "#]]
+        .assert_debug_eq(&said("@@ class B:"));
+        expect![[r#"
+            Err(
+                "the old lines occur 3 times in a.py, at these lines; name the lines by number:",
+            )
+        "#]]
+        .assert_debug_eq(&said("@@     def f(self):"));
+        expect![[r#"
+            Err(
+                "the old lines occur 3 times in a.py, at these lines; name the lines by number:",
+            )
+        "#]]
+        .assert_debug_eq(&said("@@ class A:\n@@ class B:"));
+        expect![[r#"
+            Err(
+                "the hunk `@@` has no rows; the patch seems cut off",
+            )
+        "#]]
+        .assert_debug_eq(&said("@@\n@@ class A:"));
     }
 
     #[test]
