@@ -134,6 +134,8 @@ pub struct ConflictView {
 pub(super) struct Reviewed {
     pub project: Arc<ProjectHandle>,
     pub loaded: LoadedSession,
+    /// All runs of the session.
+    pub all_runs: Vec<RunId>,
     pub runs: Vec<RunId>,
 }
 
@@ -155,7 +157,10 @@ impl SessionService {
         project: ProjectHandle,
     ) -> Result<ReviewView, ServiceError> {
         let reviewed = self.reviewed(params, Arc::new(project)).await?;
-        blocking(reviewed, |of| Ok(view(of.project.project.workspace.review(of.name(), &of.runs)?))).await
+        blocking(reviewed, |of| {
+            Ok(view(of.project.project.workspace.review(of.name(), &of.all_runs, &of.runs)?))
+        })
+        .await
     }
 
     /// Returns the current text of a file without the session's changes.
@@ -171,7 +176,7 @@ impl SessionService {
         let reviewed = self.reviewed(scope, Arc::new(project)).await?;
         let path = absolute(&path)?;
         blocking(reviewed, move |of| {
-            let review = of.project.project.workspace.review(of.name(), &of.runs)?;
+            let review = of.project.project.workspace.review(of.name(), &of.all_runs, &of.runs)?;
             let file = review.files.into_iter().find(|file| file.path == path);
             Ok(TextBefore { text: file.and_then(|file| file.before).map(|text| text.to_string()) })
         })
@@ -187,7 +192,7 @@ impl SessionService {
         let reviewed = self.reviewed(scope, Arc::new(project)).await?;
         let selected = Selected::read(hunks, path)?;
         blocking(reviewed, move |of| {
-            of.project.project.workspace.keep(of.name(), &of.runs, selected.as_selection())?;
+            of.project.project.workspace.keep(of.name(), &of.all_runs, &of.runs, selected.as_selection())?;
             Ok(Done {})
         })
         .await
@@ -211,7 +216,7 @@ impl SessionService {
         let (project, id) = (Arc::clone(&reviewed.project), reviewed.name().to_owned());
         let planned = blocking(reviewed, move |of| {
             let workspace = &of.project.project.workspace;
-            Ok(workspace.plan_rejection(of.name(), &of.runs, selected.as_selection())?)
+            Ok(workspace.plan_rejection(of.name(), &of.all_runs, &of.runs, selected.as_selection())?)
         });
         let Rejection { plan, run, rejected, skipped } = planned.await?;
         project.project.commit_plan_invoked(plan, &run).await?;
@@ -236,9 +241,10 @@ impl SessionService {
         let session = live.map_or(params.session, |live| live.id().to_owned());
         let store = project.project.sessions()?;
         let loaded = tokio::task::spawn_blocking(move || store.load(&session)).await??;
+        let all_runs = loaded.runs(None);
         let mut runs = loaded.runs(params.since.as_deref());
         runs.retain(|run| params.run.as_ref().is_none_or(|only| run.0 == *only));
-        Ok(Reviewed { project, loaded, runs })
+        Ok(Reviewed { project, loaded, all_runs, runs })
     }
 }
 

@@ -144,35 +144,52 @@ impl Selection<'_> {
     }
 }
 
+impl Hunk {
+    fn is_of(&self, scope: &[RunId]) -> bool {
+        self.runs.is_empty() || self.runs.iter().any(|run| scope.contains(run))
+    }
+}
+
 impl Workspace {
-    /// Returns the changes of `runs` that are neither kept nor rejected.
+    /// Returns the changes of `scope` that are neither kept nor rejected.
     ///
-    /// `name` is that of the review, whose decisions are stored. Blocks.
+    /// `name` is that of the review, whose decisions are stored; `runs` are all that it concerns. Blocks.
     ///
     /// # Errors
     /// [`ReviewError::Plan`] and [`ReviewError::State`].
-    pub fn review(&self, name: &str, runs: &[RunId]) -> Result<Review, ReviewError> {
+    pub fn review(&self, name: &str, runs: &[RunId], scope: &[RunId]) -> Result<Review, ReviewError> {
         let replay = Replay::run(&self.inner, Some(name), runs)?;
-        let files = replay.files.iter().filter_map(|(path, file)| {
-            let hunks: Vec<Hunk> = hunks(path, file).into_iter().map(|(hunk, _)| hunk).collect();
+        let files = replay.files.into_iter().filter_map(|(path, mut file)| {
+            let all = hunks(&path, &file);
+            // The text before has the changes of other runs.
+            for (hunk, lines) in all.iter().rev().filter(|(hunk, _)| !hunk.is_of(scope)) {
+                file.keep(&path, &hunk.kind, lines.as_ref());
+            }
+            let hunks = in_scope(all, scope);
             let before = file.base.as_ref().and_then(|_| file.before_text());
-            let moved_from = (file.from != *path).then(|| file.from.clone());
-            (!hunks.is_empty()).then(|| ReviewFile { path: path.clone(), moved_from, before, hunks })
+            let moved_from = (file.from != path).then(|| file.from.clone());
+            (!hunks.is_empty()).then_some(ReviewFile { path, moved_from, before, hunks })
         });
         Ok(Review { files: files.collect() })
     }
 
-    /// Keeps the selected changes: they leave the review. Blocks.
+    /// Keeps the selected changes of `scope`: they leave the review. Blocks.
     ///
     /// # Errors
     /// [`ReviewError`] except [`ReviewError::Conflict`].
-    pub fn keep(&self, name: &str, runs: &[RunId], selection: Selection<'_>) -> Result<(), ReviewError> {
+    pub fn keep(
+        &self,
+        name: &str,
+        runs: &[RunId],
+        scope: &[RunId],
+        selection: Selection<'_>,
+    ) -> Result<(), ReviewError> {
         let mut replay = Replay::run(&self.inner, Some(name), runs)?;
         let mut changed = Vec::new();
         for (path, file) in &mut replay.files {
             // Last first: the ranges of those before stay.
             for (hunk, lines) in hunks(path, file).into_iter().rev() {
-                if selection.has(path, &hunk.id) {
+                if hunk.is_of(scope) && selection.has(path, &hunk.id) {
                     file.keep(path, &hunk.kind, lines.as_ref());
                     changed.push(path.clone());
                 }
@@ -186,7 +203,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Plans to remove the selected changes from the current files. Blocks.
+    /// Plans to remove the selected changes of `scope` from the current files. Blocks.
     ///
     /// # Errors
     /// [`ReviewError`].
@@ -194,9 +211,10 @@ impl Workspace {
         &self,
         name: &str,
         runs: &[RunId],
+        scope: &[RunId],
         selection: Selection<'_>,
     ) -> Result<Rejection, ReviewError> {
-        let mut rejection = self.plan_removal(Some(name), runs, selection)?;
+        let mut rejection = self.plan_removal(Some(name), runs, scope, selection)?;
         rejection.plan.label = match rejection.rejected.len() {
             1 => "reject a change".to_owned(),
             count => format!("reject {count} changes"),
@@ -209,7 +227,7 @@ impl Workspace {
     /// # Errors
     /// [`ReviewError`]; [`ReviewError::Nothing`] if none of them is left.
     pub fn plan_restore(&self, runs: &[RunId]) -> Result<Rejection, ReviewError> {
-        let mut rejection = self.plan_removal(None, runs, Selection::All)?;
+        let mut rejection = self.plan_removal(None, runs, runs, Selection::All)?;
         rejection.plan.label = "restore a checkpoint".to_owned();
         Ok(rejection)
     }
@@ -219,9 +237,10 @@ impl Workspace {
         &self,
         name: Option<&str>,
         runs: &[RunId],
+        scope: &[RunId],
         selection: Selection<'_>,
     ) -> Result<Rejection, ReviewError> {
-        let plan = || self.plan_removal_once(Replay::run(&self.inner, name, runs)?, selection);
+        let plan = || self.plan_removal_once(Replay::run(&self.inner, name, runs)?, scope, selection);
         for _ in 1..ATTEMPTS {
             match plan() {
                 Err(ReviewError::Plan(PlanError::Stale { .. })) => {}
@@ -231,12 +250,17 @@ impl Workspace {
         plan()
     }
 
-    fn plan_removal_once(&self, replay: Replay, selection: Selection<'_>) -> Result<Rejection, ReviewError> {
+    fn plan_removal_once(
+        &self,
+        replay: Replay,
+        scope: &[RunId],
+        selection: Selection<'_>,
+    ) -> Result<Rejection, ReviewError> {
         let mut files = Files::new(&*self.inner);
         let mut selected = Vec::new();
         for (path, file) in &replay.files {
             let mut hunks = hunks(path, file);
-            hunks.retain(|(hunk, _)| selection.has(path, &hunk.id));
+            hunks.retain(|(hunk, _)| hunk.is_of(scope) && selection.has(path, &hunk.id));
             if hunks.is_empty() {
                 continue;
             }
@@ -342,6 +366,25 @@ fn hunks(path: &AbsPath, file: &TrackedFile) -> Vec<(Hunk, Option<tracked::TextH
     let id = id([hash(&file.base).as_bytes(), hash(&file.now).as_bytes()], "file");
     all.push((Hunk { id, kind, runs: file.runs.clone(), is_edited: file.is_edited }, None));
     all
+}
+
+/// The hunks of `scope`, with the lines of a text that has the other changes.
+fn in_scope(all: Vec<(Hunk, Option<tracked::TextHunk>)>, scope: &[RunId]) -> Vec<Hunk> {
+    let (mut of_scope, mut added, mut removed) = (Vec::new(), 0, 0);
+    for (mut hunk, _) in all {
+        let is_of = hunk.is_of(scope);
+        if let HunkKind::Lines { before, now, .. } = &mut hunk.kind {
+            if is_of {
+                *before = before.start + added - removed..before.end + added - removed;
+            } else {
+                (added, removed) = (added + now.len(), removed + before.len());
+            }
+        }
+        if is_of {
+            of_scope.push(hunk);
+        }
+    }
+    of_scope
 }
 
 /// The lines of a byte range that consists of whole lines.

@@ -328,7 +328,8 @@ fn a_rejection_keeps_text_typed_while_it_is_planned() {
     let (fixture, editor) = fixture();
     let run = RunId::new();
     fixture.commit_as(&run, vec![fixture.replace("x.open", "un", "new\nun")]).unwrap();
-    let plan = || fixture.workspace.plan_rejection("review", std::slice::from_ref(&run), Selection::All);
+    let runs = std::slice::from_ref(&run);
+    let plan = || fixture.workspace.plan_rejection("review", runs, runs, Selection::All);
     // The user does not stop.
     *editor.typed.lock() = (0..100).map(|nth| format!("new\nunsaved\n{nth}")).collect();
     assert!(matches!(plan(), Err(ReviewError::Plan(PlanError::Stale { .. }))));

@@ -9,11 +9,17 @@ const NAME: &str = "session";
 struct Session {
     fixture: Fixture,
     runs: Vec<RunId>,
+    /// The only run to review.
+    only: Option<usize>,
 }
 
 impl Session {
     fn new(files: &[(&str, &str)]) -> Self {
-        Self { fixture: Fixture::new(files), runs: vec![RunId::new()] }
+        Self { fixture: Fixture::new(files), runs: vec![RunId::new()], only: None }
+    }
+
+    fn scope(&self) -> &[RunId] {
+        self.only.map_or(&self.runs, |nth| std::slice::from_ref(&self.runs[nth]))
     }
 
     fn agent(&self, operations: Vec<Operation>) {
@@ -29,7 +35,7 @@ impl Session {
 
     /// Renders the runs of each hunk, as numbers.
     fn authors(&self) -> Vec<Vec<usize>> {
-        let review = self.fixture.workspace.review(NAME, &self.runs).unwrap();
+        let review = self.fixture.workspace.review(NAME, &self.runs, self.scope()).unwrap();
         let number = |run: &RunId| self.runs.iter().position(|it| it == run).unwrap();
         let hunks = review.files.iter().flat_map(|file| &file.hunks);
         hunks.map(|hunk| hunk.runs.iter().map(number).collect()).collect()
@@ -37,7 +43,7 @@ impl Session {
 
     /// Renders the review: one line for each hunk.
     fn shown(&self) -> Vec<String> {
-        let review = self.fixture.workspace.review(NAME, &self.runs).unwrap();
+        let review = self.fixture.workspace.review(NAME, &self.runs, self.scope()).unwrap();
         let mut shown = Vec::new();
         for file in &review.files {
             let path = self.fixture.workspace.relative(&file.path);
@@ -53,18 +59,18 @@ impl Session {
     }
 
     fn keep(&self, selection: Selection<'_>) {
-        self.fixture.workspace.keep(NAME, &self.runs, selection).unwrap();
+        self.fixture.workspace.keep(NAME, &self.runs, self.scope(), selection).unwrap();
     }
 
     fn reject(&self, selection: Selection<'_>) -> Result<Rejection, ReviewError> {
-        let rejection = self.fixture.workspace.plan_rejection(NAME, &self.runs, selection)?;
+        let rejection = self.fixture.workspace.plan_rejection(NAME, &self.runs, self.scope(), selection)?;
         self.fixture.commit_plan(&rejection.run, rejection.plan.clone()).unwrap();
         Ok(rejection)
     }
 
     /// The id of the hunk `nth` of a file.
     fn hunk(&self, path: &str, nth: usize) -> crate::HunkId {
-        let review = self.fixture.workspace.review(NAME, &self.runs).unwrap();
+        let review = self.fixture.workspace.review(NAME, &self.runs, self.scope()).unwrap();
         let path = self.fixture.path(path);
         review.files.iter().find(|file| file.path == path).unwrap().hunks[nth].id.clone()
     }
@@ -302,4 +308,26 @@ fn an_undone_restore_of_another_session_is_not_reviewed() {
     session.runs = vec![RunId::new()];
     session.agent(vec![session.fixture.create("n", "new\n")]);
     assert_eq!(session.shown(), ["n created"]);
+}
+
+#[test]
+fn a_decision_about_one_run_leaves_the_others() {
+    let mut session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.replace("a", "one", "1\n1b")]);
+    session.runs.push(RunId::new());
+    session.agent(vec![session.fixture.replace("a", "three", "3")]);
+    session.runs.push(RunId::new());
+    session.agent(vec![session.fixture.replace("a", "five", "5")]);
+    session.only = Some(1);
+    assert_eq!(session.shown(), ["a 3..4 3..4"]);
+    let review = session.fixture.workspace.review(NAME, &session.runs, session.scope()).unwrap();
+    let before = session.fixture.text("a").replace("3", "three");
+    assert_eq!(review.files[0].before.as_deref(), Some(before.as_str()));
+    session.keep(Selection::All);
+    session.only = Some(2);
+    assert_eq!(session.shown(), ["a 5..6 5..6"]);
+    session.reject(Selection::All).unwrap();
+    assert_eq!(session.fixture.text("a"), "1\n1b\ntwo\n3\nfour\nfive\n");
+    session.only = None;
+    assert_eq!(session.authors(), [[0]]);
 }
