@@ -14,6 +14,7 @@ mod tracked;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use paths::{AbsPath, StateError};
 use policy::ErrorCode;
@@ -29,6 +30,9 @@ use replay::{Replay, TrackedFile, same};
 const REJECTION: &str = "rejection-";
 /// Number of plans of a rejection, if files change meanwhile.
 const ATTEMPTS: usize = 3;
+/// Lock file for decisions.
+const LOCK: &str = "review.lock";
+const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The changes of some runs that are neither kept nor rejected.
 #[derive(Debug, Default)]
@@ -184,6 +188,7 @@ impl Workspace {
         scope: &[RunId],
         selection: Selection<'_>,
     ) -> Result<(), ReviewError> {
+        let _lock = self.inner.state.lock(LOCK, LOCK_DEADLINE)?;
         let mut replay = Replay::run(&self.inner, Some(name), runs)?;
         let mut changed = Vec::new();
         for (path, file) in &mut replay.files {

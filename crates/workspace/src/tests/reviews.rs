@@ -331,3 +331,18 @@ fn a_decision_about_one_run_leaves_the_others() {
     session.only = None;
     assert_eq!(session.authors(), [[0]]);
 }
+
+#[test]
+fn concurrent_decisions_are_all_stored() {
+    let session = Session::new(&[]);
+    let names: Vec<String> = (0..8).map(|nth| format!("f{nth}")).collect();
+    session.agent(names.iter().map(|name| session.fixture.create(name, "new\n")).collect());
+    std::thread::scope(|scope| {
+        for name in &names {
+            let path = session.fixture.path(name);
+            let session = &session;
+            scope.spawn(move || session.keep(Selection::File(&path)));
+        }
+    });
+    assert_eq!(session.shown(), [""; 0]);
+}
