@@ -22,7 +22,7 @@ use crate::{CommitRefusal, Failure, Grammars, ToolContext, display};
 const OLD_TEXT: [&str; 3] = ["old_string", "old_str", "oldText"];
 const NEW_TEXT: [&str; 3] = ["new_string", "new_str", "newText"];
 /// Accepted arguments that the definition does not show.
-const UNNAMED: [&str; 12] = [
+const UNNAMED: [&str; 15] = [
     "path",
     "file_path",
     "old_string",
@@ -35,6 +35,9 @@ const UNNAMED: [&str; 12] = [
     "input",
     "diff",
     "command",
+    "replace_all",
+    "expected_replacements",
+    "explanation",
 ];
 /// Names of edit tools of other agents.
 const ALIASES: [&str; 7] = [
@@ -212,11 +215,14 @@ fn old_and_new_texts(args: &Value) -> Option<Result<Replacements<'_>, Failure>> 
         texts.next().filter(|first| texts.all(|other| other == *first)).map(str::to_owned)
     };
     let outer = ["path", "file_path", "command", "edits"];
-    let stray = args.as_object()?.keys().find(|name| {
+    let stray = args.as_object()?.iter().find(|(name, value)| {
         let is_text = is_text(name) && args["edits"].is_null();
-        !is_text && !outer.contains(&name.as_str())
+        !is_text && !outer.contains(&name.as_str()) && !is_default(name, value)
     });
-    let stray = stray.or_else(|| names().find(|name| !is_text(name) && !args["edits"].is_null()));
+    let members = || edits.iter().filter_map(Value::as_object).flatten();
+    let is_stray = |(name, value): &(&String, &Value)| !is_text(name) && !is_default(name, value);
+    let stray = stray.or_else(|| members().find(|it| !args["edits"].is_null() && is_stray(it)));
+    let stray = stray.map(|(name, _)| name);
     if let Some(stray) = stray {
         return Some(Err(Failure::invalid(format!(
             "arguments: `edit` does not take `{stray}` with an old and a new text"
@@ -228,6 +234,16 @@ fn old_and_new_texts(args: &Value) -> Option<Result<Replacements<'_>, Failure>> 
     Some(one_path.zip(texts.collect()).ok_or_else(|| {
         Failure::invalid("arguments: expected a path, and an old and a new text for each edit")
     }))
+}
+
+/// Whether an argument of another tool only asks for a single replacement.
+fn is_default(name: &str, value: &Value) -> bool {
+    match name {
+        "replace_all" => *value == false,
+        "expected_replacements" => *value == 1,
+        "explanation" => value.is_string(),
+        _ => false,
+    }
 }
 
 /// Translates a patch in another format, if it is one.
@@ -534,6 +550,9 @@ mod tests {
             None
         );
         assert_eq!(read(json!({ "patch": "x" })), None);
+        let once =
+            json!({ "oldText": "a", "newText": "b", "replace_all": false, "expected_replacements": 1 });
+        assert_eq!(read(json!({ "path": "f", "edits": [once], "explanation": "x" })), Some(true));
         for args in [
             json!({ "path": "f", "file_path": "g", "old_str": "a", "new_str": "b" }),
             json!({ "path": "f", "old_str": "a", "oldText": "c", "new_str": "b" }),
@@ -542,6 +561,7 @@ mod tests {
             json!({ "path": "f", "old_str": "a", "new_str": "b", "edits": [one] }),
             json!({ "path": "f", "edits": [one, { "path": "g", "oldText": "a", "newText": "b" }] }),
             json!({ "path": "f", "edits": [{ "oldText": "a", "newText": "b", "replace_all": true }] }),
+            json!({ "path": "f", "old_str": "a", "new_str": "b", "expected_replacements": 2 }),
             json!({ "path": "f", "edits": [one, { "op": "replace", "pos": "2", "lines": null }] }),
         ] {
             assert_eq!(read(args.clone()), Some(false), "{args}");
