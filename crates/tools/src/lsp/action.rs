@@ -73,9 +73,9 @@ fn parameters() -> Value {
     let list = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
     json!({
         "file": text("path; for diagnostics also a glob"),
-        "files": list("several files: read-only actions, format, organize_imports"),
+        "files": list("several: read-only actions, format, organize_imports"),
         "symbol": text("name, Type.method, or name#2 for the second on the line"),
-        "symbols": list("several, for read-only actions"),
+        "symbols": list("several: read-only actions"),
         "line": count("from 1; with `symbol`: which of several"),
         "column": count("from 1"),
         "range": text("code_actions, format, fix_all, inlay_hints: 3-9 or 3:1-9:20"),
