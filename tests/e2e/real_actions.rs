@@ -375,3 +375,41 @@ fn both_pyrights_find_the_projects_packages() {
         batch.end();
     }
 }
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_symbol_may_be_a_member_of_a_base() {
+    let mut sandbox = Sandbox::with(&[
+        ("base.py", "class Base:\n    def ping(self) -> int:\n        return 1\n"),
+        ("other.py", "class Other:\n    def ping(self) -> int:\n        return 2\n"),
+        (
+            "client.py",
+            "from base import Base as B\n\n\nclass Middle(B):\n    pass\n\n\n\
+             class Client(dict[str, int], Middle, metaclass=type):\n    def run(self) -> int:\n        return self.ping()\n",
+        ),
+        ("compile_flags.txt", "-xc++\n"),
+        ("a.cpp", "struct Shape { int area(); };\nstruct Square final : public Shape { int side; };\n"),
+    ]);
+    give(&mut sandbox, &["basedpyright-langserver", "clangd"]);
+    let mut batch = Batch::start(&sandbox);
+    for (symbol, file, place) in [
+        ("Client.ping", None, "base.py"),
+        ("Client.ping", Some("client.py"), "base.py"),
+        ("Square::area", Some("a.cpp"), "a.cpp"),
+    ] {
+        let mut call = json!({ "action": "definition", "symbol": symbol, "timeout": 100 });
+        if let Some(file) = file {
+            call["file"] = json!(file);
+        }
+        let answer = batch.call("lsp", &call).ok();
+        assert!(answer.contains(place) && answer.contains(&symbol[symbol.len() - 4..]), "{symbol}: {answer}");
+        assert!(!answer.contains("other.py"), "{symbol}: {answer}");
+    }
+    let missing =
+        batch.call("lsp", &json!({ "action": "definition", "symbol": "Client.pong" })).fails("not_found");
+    assert!(missing.contains("pong"), "{missing}");
+    let mistyped = json!({ "action": "definition", "symbol": "Cleint.ping" });
+    let mistyped = batch.call("lsp", &mistyped).fails("not_found");
+    assert!(mistyped.contains("`Client`"), "{mistyped}");
+    assert!(batch.end().0.success());
+}

@@ -3,6 +3,7 @@
 //! Arguments give a file and a symbol path, a line to select among several, or line and column. A name that
 //! means several things is an error that lists them; the resolution never guesses.
 
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 use lsp_client::{Peeked, RequestCx, Symbol};
@@ -23,6 +24,10 @@ const MAX_FILES: usize = 60;
 const MAX_OCCURRENCES: usize = 24;
 /// Maximum number of declarations of one name that are compared with each other.
 const MAX_TWINS: usize = 8;
+/// Maximum number of types in which an inherited member is looked up.
+const MAX_BASES: usize = 20;
+/// Maximum number of bytes of a declaration that name its bases.
+const MAX_HEADER: usize = 1_000;
 /// Maximum number of candidates in a message.
 const MAX_LISTED: usize = 20;
 /// Maximum number of lines of a file whose symbols are requested, as in VS Code.
@@ -325,6 +330,12 @@ async fn in_file(
     if let Some(found) = found {
         return Ok(found);
     }
+    if let (Some((owner, member)), None) = (member_of(name), wanted)
+        && let Ok(owners) = declarations(context, &document, owner, cx).await
+        && let Some(found) = inherited(context, owners, member, cx).await?
+    {
+        return Ok((found, Vec::new()));
+    }
     // Not in the server's symbols: a parameter, a local variable, an imported name. A path before the name must
     // be written there: the name alone may belong to another symbol.
     let last = last_segment(name);
@@ -411,6 +422,21 @@ async fn peek_around(
     if let Some(failure) = unserved.filter(|_| asked == 0) {
         return Err(failure);
     }
+    if let (Some((owner, member)), None) = (member_of(name), wanted) {
+        // A base may declare one of the members of this name.
+        let found = Box::pin(peek_around(context, owner, cx, peeked)).await;
+        let (owner, _) = found.map_err(|failure| match failure.code {
+            ErrorCode::NotFound => {
+                let message = format!("no declaration of `{name}` was found: {}", failure.message);
+                Failure::new(ErrorCode::NotFound, message)
+            }
+            _ => failure,
+        })?;
+        let owner = Declared { target: owner, path: String::new() };
+        if let Some(found) = inherited(context, vec![owner], member, cx).await? {
+            return Ok((found, Vec::new()));
+        }
+    }
     let cut = match &holding.too_large {
         Some(path) => {
             let path = context.display_path(path);
@@ -441,6 +467,94 @@ async fn peek_around(
             }
         },
     ))
+}
+
+/// Splits a name path into the type and the member.
+fn member_of(name: &str) -> Option<(&str, &str)> {
+    let last = last_segment(name);
+    let owner = name.strip_suffix(last)?.trim_end_matches(['.', ':']);
+    (!owner.is_empty()).then_some((owner, last))
+}
+
+/// Finds a member in the bases of the only one of `owners`.
+///
+/// The nearest base in the order of the declarations comes first.
+async fn inherited(
+    context: &ToolContext,
+    owners: Vec<Declared>,
+    member: &str,
+    cx: &RequestCx,
+) -> Result<Option<Target>, Failure> {
+    let [owner] = owners.as_slice() else { return Ok(None) };
+    let mut pending = VecDeque::from([owner.target.clone()]);
+    let mut seen = HashSet::new();
+    while let Some(Target { document, range }) = pending.pop_front().filter(|_| seen.len() < MAX_BASES) {
+        if !seen.insert((document.path.clone(), range.start)) {
+            continue;
+        }
+        let Ok(symbols) = server_symbols(context, &document, cx).await else { continue };
+        let Some(symbol) = declared_at(&symbols, &range) else { continue };
+        let found = symbol.children.iter().find(|child| child.name == member);
+        if let Some(child) = found.filter(|_| seen.len() > 1) {
+            let range = narrowed(&document, child, member);
+            return Ok(Some(Target { document, range }));
+        }
+        for base in bases(&document, symbol) {
+            let answer = match context.servers.definition(&document, base, cx).await {
+                Ok(answer) => answer,
+                Err(error @ lsp_client::ServerError::Cancelled) => return Err(error.into()),
+                Err(_) => continue,
+            };
+            for place in answer.value {
+                if let Ok(document) = context.workspace.document(&place.path) {
+                    pending.push_back(Target { document, range: place.range });
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The type with its name in or around a range.
+fn declared_at<'a>(symbols: &'a [Symbol], range: &Range<usize>) -> Option<&'a Symbol> {
+    symbols.iter().find_map(|symbol| {
+        let named = &symbol.selection;
+        let is_type = matches!(symbol.kind.as_str(), "class" | "interface" | "struct");
+        let is_at = named.start <= range.start && range.start <= named.end
+            || range.start <= named.start && named.end <= range.end;
+        if is_type && is_at { Some(symbol) } else { declared_at(&symbol.children, range) }
+    })
+}
+
+/// The places of the names between a type's own name and its body.
+fn bases(document: &Document, symbol: &Symbol) -> Vec<usize> {
+    let text = document.text.get(symbol.selection.end..symbol.range.end).unwrap_or_default();
+    let is_python = document.path.as_path().extension().is_some_and(|it| it == "py" || it == "pyi");
+    let (mut depth, mut end) = (0_usize, 0);
+    for (at, c) in text.char_indices().take_while(|(at, _)| *at < MAX_HEADER) {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            ':' if is_python && depth == 0 => break,
+            '{' | ';' if depth == 0 => break,
+            _ => {}
+        }
+        end = at + c.len_utf8();
+    }
+    let header = &text[..end];
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    let mut last = 0;
+    for word in header.split(|c| !is_part(c)) {
+        let at = last;
+        last = at + word.len() + header[at + word.len()..].chars().next().map_or(0, char::len_utf8);
+        // A keyword leads nowhere, and of `module.Base` only the second is a type.
+        let is_qualifier = header[at + word.len()..].starts_with(['.', '=']);
+        if word.starts_with(|c: char| !c.is_ascii_digit()) && !is_qualifier {
+            found.push(symbol.selection.end + at);
+        }
+    }
+    found
 }
 
 /// Returns the extent of a symbol of a file: its declaration with its body.
