@@ -308,9 +308,9 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
             bash              835 bytes    197 tokens (o200k), about   209 by bytes
             grep             1080 bytes    247 tokens (o200k), about   270 by bytes
             find              576 bytes    129 tokens (o200k), about   144 by bytes
-            lsp              2324 bytes    565 tokens (o200k), about   581 by bytes
+            lsp              2314 bytes    563 tokens (o200k), about   579 by bytes
             search_tools      391 bytes     85 tokens (o200k), about    98 by bytes
-            + debug, if the prompt needs it   5424 bytes   1262 tokens (o200k), about  1356 by bytes
+            + debug, if the prompt needs it   5401 bytes   1256 tokens (o200k), about  1351 by bytes
         "#]],
     );
     let shown = sandbox.run(&["tools"]).expect(0).stdout;
