@@ -7,7 +7,7 @@ use paths::AbsPath;
 use super::REJECTION;
 use super::replay::TrackedFile;
 use super::tracked::Author;
-use crate::journal::Entry;
+use crate::journal::{Contents, Entry, StoredStep};
 use crate::{CommitId, RunId};
 
 /// The files of a replay before rejections.
@@ -27,9 +27,16 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    pub(super) fn new(entry: &Entry, files: &BTreeMap<AbsPath, TrackedFile>) -> Self {
-        let paths = entry.steps.iter().map(|step| &step.path);
-        Self { files: paths.map(|path| (path.clone(), files.get(path).cloned())).collect(), outdated: None }
+    pub(super) fn new(entry: &Entry, contents: &Contents, files: &BTreeMap<AbsPath, TrackedFile>) -> Self {
+        let file = |step: &StoredStep| {
+            let mut file = files.get(&step.path).cloned();
+            if let Some(file) = &mut file {
+                // The user may have changed it since the last entry.
+                file.change(step.before.as_ref().and_then(|before| contents.get(before)), &Author::User);
+            }
+            (step.path.clone(), file)
+        };
+        Self { files: entry.steps.iter().map(file).collect(), outdated: None }
     }
 
     /// The author of the undo in other files than those saved.

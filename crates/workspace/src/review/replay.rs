@@ -81,7 +81,7 @@ impl TrackedFile {
     }
 
     /// Makes `after` the current content, as `author` changed it.
-    fn change(&mut self, after: Option<Image>, author: &Author) {
+    pub(super) fn change(&mut self, after: Option<Image>, author: &Author) {
         if same(&self.now, &after) {
             return;
         }
@@ -214,7 +214,7 @@ impl Replay {
                 continue;
             }
             let contents = journal.contents(&entry.id)?;
-            let saved = rejection.map(|id| (id, Saved::new(entry, &replay.files)));
+            let saved = rejection.map(|id| (id, Saved::new(entry, &contents, &replay.files)));
             replay.entry(entry, &contents, &author);
             if let Some((id, saved)) = saved {
                 rejections.save(id, saved, &replay.files);

@@ -297,6 +297,18 @@ fn an_undone_rejection_returns_after_another_change() {
 }
 
 #[test]
+fn an_undone_rejection_returns_beside_a_line_of_the_user() {
+    let session = Session::new(&[("a", LINES)]);
+    session.agent(vec![session.fixture.replace("a", "two", "2")]);
+    // No commit has this line.
+    let text = session.fixture.text("a");
+    session.fixture.write("a", format!("{text}mine\n"));
+    let rejection = session.reject(Selection::All).unwrap();
+    session.fixture.apply_undo(session.fixture.workspace.plan_undo(&Undo::Run(rejection.run)));
+    assert_eq!(session.shown(), ["a 1..2 1..2"]);
+}
+
+#[test]
 fn an_undone_restore_of_another_session_is_not_reviewed() {
     let mut session = Session::new(&[("a", LINES)]);
     session.agent(vec![session.fixture.replace("a", "two", "2")]);
