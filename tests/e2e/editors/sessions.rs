@@ -137,8 +137,10 @@ fn neovim_shows_a_session_with_its_plan_queue_and_questions() {
     neovim.answer("Allow");
     neovim.wait_text("a.txt", "the edit", |text| text == "one\nTWO");
     neovim.wait_lua("the next message is sent", &shown("Thinking."));
-    let status = neovim.lua("return require('pilcrow').statusline()");
-    assert!(status.as_str().unwrap().ends_with("/script.jsonl · working · plan 1/2"), "{status}");
+    neovim.wait_lua(
+        "the status line has the plan and the change",
+        "return vim.endswith(require('pilcrow').statusline(), '/script.jsonl · working · plan 1/2 · 1 change')",
+    );
     // <C-c> cancels; the draft is still there.
     neovim.keys("<C-c>");
     neovim.wait_lua("it stops", &shown("**Stopped**"));
