@@ -240,7 +240,7 @@ fn a_role_with_a_level_names_the_fallback_used() {
         check_output(
             line_with(&ran.stderr, "[[roles.paths]]"),
             &expect![
-                "pilcrow: [[roles.paths]] names the role `nowhere` for `docs/**`: unknown provider or model `nowhere`; did you mean one of `cloudflare-workers-ai`, `meta/muse-wonder-1.0`, `opencode/muse-wonder-1.0`?"
+                "pilcrow: [[roles.paths]] names the role `nowhere` for `docs/**`: unknown provider or model `nowhere`; did you mean one of `azure`, `google`, `together`?"
             ],
         );
         let ran = run(sandbox, &["run", "hi", "--model", "mine/deep:"], &[]).expect(2);

@@ -359,7 +359,8 @@ impl Catalogue {
             // A part, such as `sonnet` in `claude-sonnet-5`, may have a typing error.
             let parts = known.split(['-', '.', ':', '/']).map(|part| levenshtein(part, name));
             let whole = levenshtein(known, name);
-            let distance = if contains { whole } else { parts.min().unwrap_or(whole).min(whole) };
+            let near = parts.min().filter(|distance| !contains && *distance <= 2);
+            let distance = near.unwrap_or(whole).min(whole);
             (!contains, contains && !is_preferred, distance, !is_preferred, whole)
         };
         let providers = self.providers.keys().map(|it| (rank(it, provider, true), it.clone()));
@@ -826,7 +827,7 @@ mod tests {
             qwen3          ? `opencode/qwen3.8-max`, `opencode-go/qwen3.8-max`, `qwen-token-plan/qwen3.7-max`
             claude/opus    ? `anthropic/claude-opus-5`, `cloudflare-ai-gateway/claude-opus-5`, `opencode/claude-opus-5`
             x-ai/grok-4.7  openrouter/x-ai/grok-4.7
-            nowhere        ? `cloudflare-workers-ai`, `meta/muse-wonder-1.0`, `opencode/muse-wonder-1.0`
+            nowhere        ? `azure`, `google`, `together`
         "#]].assert_eq(&table);
     }
 
@@ -1004,7 +1005,7 @@ mod tests {
         assert_eq!(parse("local"), Err(CatalogueError::NoDefault("local".to_owned())));
         let error = parse("loca/x").unwrap_err().to_string();
         expect_test::expect![[r#"
-            unknown provider or model `loca/x`; did you mean one of `local`, `meta`, `ant-ling`?
+            unknown provider or model `loca/x`; did you mean one of `local`, `meta`, `groq`?
             `pilcrow models list` shows all; to add a provider, write its address into f:
             [providers.loca]
             base_url = "https://HOST/v1""#]]
