@@ -143,7 +143,7 @@ impl Policy {
             environment.extend(git_line::without_writable(&writable));
         }
         let note = git.withheld.take().map(|why| ("git", why));
-        let note = note.or_else(|| Some(("it", format!("`{}` may name a program", withheld?))));
+        let note = note.or_else(|| Some(("the command", format!("`{}` may name a program", withheld?))));
         let note = note.map(|(name, why)| format!("{name} ran without keys or direct network access: {why}"));
         LineUse { tool, git, environment, note }
     }
@@ -576,6 +576,17 @@ mod tests {
         std::fs::write(root.join(".git/config"), format!("{config}[core]\nhooksPath = a\n")).unwrap();
         let expected = "the repository's settings may name a program (core.hookspath)";
         assert_eq!(note("git fetch origin", true), expected);
+        let line = |line: &str| policy.line_use(line, &policy.judge_line(line), true);
+        for (text, option) in [
+            ("ssh -qoProxyCommand=a h", "-qoProxyCommand=a"),
+            ("kubectl --kubeconfig a get pods", "--kubeconfig"),
+        ] {
+            let expected = format!(
+                "the command ran without keys or direct network access: `{option}` may name a program"
+            );
+            assert_eq!((line(text).tool.is_none(), line(text).note), (true, Some(expected)));
+        }
+        assert!(line("ssh -q h").tool.is_some() && line("ssh -q h").note.is_none());
         let configures = |line: &str| policy.line_use(line, &policy.judge_line(line), true).git.configures;
         let lines = ["git config a.b c", "git remote add x y", "git checkout -b x", "git config a.b c | cat"];
         assert_eq!(lines.map(configures), [true, true, false, false]);
