@@ -332,7 +332,8 @@ async fn in_file(
     }
     if let (Some((owner, member)), None) = (member_of(name), wanted)
         && let Ok(owners) = declarations(context, &document, owner, cx).await
-        && let Some(found) = inherited(context, owners, member, cx).await?
+        && let [owner] = owners.as_slice()
+        && let Some(found) = inherited(context, owner.target.clone(), member, cx).await?
     {
         return Ok((found, Vec::new()));
     }
@@ -432,8 +433,7 @@ async fn peek_around(
             }
             _ => failure,
         })?;
-        let owner = Declared { target: owner, path: String::new() };
-        if let Some(found) = inherited(context, vec![owner], member, cx).await? {
+        if let Some(found) = inherited(context, owner, member, cx).await? {
             return Ok((found, Vec::new()));
         }
     }
@@ -476,17 +476,16 @@ fn member_of(name: &str) -> Option<(&str, &str)> {
     (!owner.is_empty()).then_some((owner, last))
 }
 
-/// Finds a member in the bases of the only one of `owners`.
+/// Finds a member in the bases of a type.
 ///
 /// The nearest base in the order of the declarations comes first.
 async fn inherited(
     context: &ToolContext,
-    owners: Vec<Declared>,
+    owner: Target,
     member: &str,
     cx: &RequestCx,
 ) -> Result<Option<Target>, Failure> {
-    let [owner] = owners.as_slice() else { return Ok(None) };
-    let mut pending = VecDeque::from([owner.target.clone()]);
+    let mut pending = VecDeque::from([owner]);
     let mut seen = HashSet::new();
     while let Some(Target { document, range }) = pending.pop_front().filter(|_| seen.len() < MAX_BASES) {
         if !seen.insert((document.path.clone(), range.start)) {
