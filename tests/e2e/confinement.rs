@@ -986,6 +986,17 @@ fn only_git_commands_that_reach_a_remote_have_keys() {
         let (reads, text) = run(line);
         assert!(!reads, "{line}: {text}");
     }
+    // In another process, until the line ends that reads its input from the queue.
+    let line = json!({ "command": "mkfifo queue; touch begun; read -r line <queue" }).to_string();
+    let other = sandbox.command(&["tool", "bash", &line, "--yes"]).spawn().expect("pilcrow starts");
+    assert!(tests::wait_for(DEADLINE, || project.join("begun").exists()));
+    let (reads, text) = run("git fetch");
+    let note = "git ran without keys or direct network access: another command may run at the same time";
+    assert!(!reads && text.contains(note), "{text}");
+    std::fs::write(project.join("queue"), "go\n").unwrap();
+    let ended = tests::sandbox::finish(other, DEADLINE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(run("git fetch").0);
     std::fs::write(project.join(".git/hooks/pre-push"), "").unwrap();
     assert!(run("git fetch").0);
     let (reads, text) = run("git push origin HEAD");

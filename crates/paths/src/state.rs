@@ -343,6 +343,19 @@ impl StateDir {
         }
     }
 
+    /// Blocks until no one holds the lock `name` or its file is gone.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::Io`].
+    pub fn wait_unlocked(&self, name: &str) -> Result<(), StateError> {
+        let path = self.entry(name)?;
+        let wait = || match absent_as_none(File::open(&path))? {
+            Some(file) => file.lock_shared(),
+            None => Ok(()),
+        };
+        wait().map_err(|source| StateError::Io { path: path.clone(), source })
+    }
+
     /// Writes a new file durably, except for its entry in the directory.
     ///
     /// [`StateDir::sync`] flushes the entry.
@@ -529,6 +542,14 @@ mod tests {
             drop(held);
             assert!(waiting.join().unwrap());
         });
+        let held = dir.lock("l", Duration::from_secs(5)).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| dir.wait_unlocked("l"));
+            drop(held);
+            waiting.join().unwrap().unwrap();
+        });
+        dir.wait_unlocked("absent").unwrap();
+        assert_eq!(dir.list().unwrap(), ["l"]);
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub use effects::{Effects, PlannedChange, Writes};
 pub use error_code::ErrorCode;
 pub use permit::{Permit, SpawnGrant};
 pub use policy::{
-    COMMANDS, Denied, DeniedBy, ExecOptions, Explanation, HostPermit, Mode, NamedProgram, Policy,
-    PolicyOptions, ProgramFiles, SpawnRequest, Subject, SubjectState, Subjects, Verdict,
+    COMMANDS, CommandLock, Denied, DeniedBy, ExecOptions, Explanation, HostPermit, Mode, NamedProgram,
+    Policy, PolicyOptions, ProgramFiles, SpawnRequest, Subject, SubjectState, Subjects, Verdict,
 };
 pub use rules::{Capability, Decision, Rule, RuleError};
 pub use sandbox::{Checkout, Confinement, EXECUTED, GitChanges, Network, SandboxMode, SandboxProfile};

@@ -1,12 +1,13 @@
 //! Proofs of permission, which only this crate's policy creates.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use paths::AbsPath;
 use shell::CommandLine;
 
 use crate::rules::{self, Decision, Rule};
-use crate::{PlannedChange, SandboxProfile, is_secret};
+use crate::{CommandLock, PlannedChange, SandboxProfile, is_secret};
 
 /// Permission for one commit of one plan, which consumes it.
 #[derive(Debug)]
@@ -39,12 +40,14 @@ pub struct SpawnGrant {
     pub(crate) variables: Vec<Rule>,
     /// Bytes of memory that the program may take with what it starts.
     pub(crate) max_memory: Option<u64>,
+    /// Held while the program runs.
+    pub(crate) lock: Option<Arc<CommandLock>>,
 }
 
 impl SpawnGrant {
     /// The same permission in the sandbox of another one.
     pub fn in_sandbox_of(self, other: &Self) -> Self {
-        Self { sandbox: other.sandbox.clone(), ..self }
+        Self { sandbox: other.sandbox.clone(), lock: None, ..self }
     }
 
     /// Creates a grant for exactly `command`, including its arguments.
@@ -59,6 +62,7 @@ impl SpawnGrant {
             note: None,
             variables: Vec::new(),
             max_memory: None,
+            lock: None,
         }
     }
 
@@ -97,6 +101,11 @@ impl SpawnGrant {
     /// Bytes of memory that the program may take with what it starts, if limited.
     pub fn max_memory(&self) -> Option<u64> {
         self.max_memory
+    }
+
+    /// The lock to hold until everything that the program started has ended.
+    pub fn lock(&self) -> Option<Arc<CommandLock>> {
+        self.lock.clone()
     }
 
     /// Whether the program gets this variable of Pilcrow's environment.

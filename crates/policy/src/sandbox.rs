@@ -24,7 +24,7 @@ pub const EXECUTED: [&str; 5] = [".pilcrow", ".vscode/tasks.json", ".mcp.json", 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
     Sandbox,
-    /// In the sandbox, while no other command of the agent runs.
+    /// In the sandbox; other commands may wait until it ends.
     SandboxAlone,
     /// No sandbox works here.
     Unavailable,

@@ -118,7 +118,7 @@ pub(crate) fn rules(lines: &[&str]) -> Vec<Rule> {
     lines.iter().map(|line| Rule::parse(line, "config.toml:1").unwrap()).collect()
 }
 
-fn trust_store(fixture: &Fixture) -> TrustStore {
+pub(crate) fn trust_store(fixture: &Fixture) -> TrustStore {
     TrustStore::new(StateDir::new(fixture.base.join("state")))
 }
 

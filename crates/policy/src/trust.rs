@@ -46,6 +46,11 @@ impl TrustStore {
         Self { state }
     }
 
+    /// The state directory that all processes of the user share.
+    pub(crate) fn state(&self) -> &StateDir {
+        &self.state
+    }
+
     /// Whether `root` or one of its parents is trusted, links resolved.
     ///
     /// An unreadable list trusts nothing; the reason is logged.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use paths::AbsPath;
-use policy::{ErrorCode, Network, SandboxProfile, SpawnGrant};
+use policy::{CommandLock, ErrorCode, Network, SandboxProfile, SpawnGrant};
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -80,6 +80,8 @@ pub struct Process {
     child: Arc<Child>,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
+    /// Held until the process is dropped.
+    _lock: Option<Arc<CommandLock>>,
 }
 
 /// View of another owner's child: standard error and exit status.
@@ -648,7 +650,9 @@ impl Shared {
         };
         let child = Arc::new(child);
         this.children.lock().insert(id, Arc::clone(&child));
-        let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
+        let lock = grant.and_then(SpawnGrant::lock);
+        let process =
+            Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout, _lock: lock };
         let shared = Arc::downgrade(this);
         if let Some(limit) = grant.and_then(SpawnGrant::max_memory) {
             this.tasks.spawn(limit_memory(Weak::clone(&shared), Arc::clone(&child), limit));

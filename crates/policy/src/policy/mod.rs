@@ -18,6 +18,7 @@
 //! (`shell_command`).
 
 mod audit;
+mod command_locks;
 mod evaluate;
 mod explain;
 mod git_line;
@@ -37,6 +38,7 @@ use shell::{CommandLine, Tier};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use self::command_locks::CommandLock;
 use self::evaluate::Found;
 pub use self::explain::{Explanation, NamedProgram};
 pub use self::hosts::{COMMANDS, HostPermit};
@@ -483,6 +485,7 @@ impl Policy {
             note: None,
             variables: self.variable_rules(),
             max_memory: self.options.exec.max_memory.filter(|_| request.is_command),
+            lock: None,
         })
     }
 
@@ -597,8 +600,12 @@ impl Policy {
         self.permit_run(by, command, confinement, approver, cancel).await?;
         let is_confined = confinement.is_sandboxed();
         let sandbox = if is_confined { self.sandbox_profile(&LineUse::default()) } else { None };
+        let lock = match &sandbox {
+            Some(profile) => self.lock_command(profile, cancel).await?.map(Arc::new),
+            None => None,
+        };
         let max_memory = self.options.exec.max_memory;
-        Ok(SpawnGrant { sandbox, max_memory, ..self.granted(by, command) })
+        Ok(SpawnGrant { sandbox, max_memory, lock, ..self.granted(by, command) })
     }
 
     /// Refuses to run `what` where the user requires a sandbox and it has none.

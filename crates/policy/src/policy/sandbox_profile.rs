@@ -23,7 +23,7 @@ use crate::{Checkout, EXECUTED, GitChanges, Network, SandboxProfile};
 #[derive(Default)]
 pub(super) struct LineUse {
     tool: Option<&'static Tool>,
-    git: GitLine,
+    pub(super) git: GitLine,
     pub(super) environment: Vec<(String, String)>,
     /// The reason why a tool has no keys or direct network access.
     pub(super) note: Option<String>,
@@ -118,7 +118,7 @@ const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 impl Policy {
     /// Rights of a line beyond those of other commands.
     ///
-    /// With `alone`, no other command of the agent can change what it was checked for.
+    /// With `alone`, no other command can change what it was checked for.
     pub(super) fn line_use(&self, text: &str, line: &Line, alone: bool) -> LineUse {
         let mut git = GitLine::of(text, &line.commands, &self.options.root);
         let mut environment = Vec::new();
@@ -356,7 +356,7 @@ pub(super) struct Repository {
     /// The directory of branches, objects and hooks, shared by worktrees.
     pub(super) git: AbsPath,
     /// The worktree and git's directories.
-    directories: Vec<AbsPath>,
+    pub(super) directories: Vec<AbsPath>,
     /// Files that name programs for git to run.
     pub(super) settings: Vec<AbsPath>,
 }

@@ -7,6 +7,8 @@
 //! above the threshold and asks the user about those below. It also asks about an effect that it
 //! cannot predict, and the question names the worst case.
 
+use std::sync::Arc;
+
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
 use shell::CommandLine;
@@ -18,8 +20,11 @@ use super::{
     Term,
 };
 use crate::policy::protected::protection;
+use crate::policy::sandbox_profile::LineUse;
 use crate::rules::{self, Capability, Rule};
-use crate::{Approver, Confinement, ErrorCode, Question, QuestionKind, SpawnGrant};
+use crate::{
+    Approver, CommandLock, Confinement, ErrorCode, Question, QuestionKind, SandboxProfile, SpawnGrant,
+};
 
 /// Maximum number of a command line's effects that a question shows.
 const MOST_SHOWN: usize = 6;
@@ -102,15 +107,14 @@ impl Policy {
             }
             line
         };
-        let grant = |line: &Line| {
+        let grant = async |line: &Line| {
             let max_memory = self.options.exec.max_memory;
             let granted = SpawnGrant { max_memory, ..self.granted(by, command) };
             if !sandboxed {
-                return granted;
+                return Ok(granted);
             }
-            let used = self.line_use(text, line, confinement == Confinement::SandboxAlone);
-            let sandbox = self.sandbox_profile(&used);
-            SpawnGrant { sandbox, environment: used.environment, note: used.note, ..granted }
+            let (used, sandbox, lock) = self.lock_line(text, line, confinement, cancel).await?;
+            Ok(SpawnGrant { sandbox, environment: used.environment, note: used.note, lock, ..granted })
         };
         let line = judge();
         let line = if line.judged.decision == Decision::Ask {
@@ -119,31 +123,65 @@ impl Policy {
             let line = judge();
             if line.judged.decision == Decision::Ask {
                 self.ask_line(&known_as, command, text, &line, approver, cancel).await?;
-                return Ok(grant(&line));
+                return grant(&line).await;
             }
             line
         } else {
             line
         };
-        let granted = grant(&line);
-        let Line { judged, class, .. } = line;
+        let Line { judged, class, .. } = &line;
         let denied = judged.decision == Decision::Deny;
         if denied || class.is_some() || self.options.exec.audit_all {
             let decision = if denied { "deny" } else { "allow" };
             let (capability, reason) = (Capability::Exec.name(), judged.reason.as_str());
             let (subject, answer) = (vec![text.to_owned()], None);
             let by = By::Policy;
-            let row = Decided { capability, decision, by, answer, reason, subject, class };
+            let row = Decided { capability, decision, by, answer, reason, subject, class: *class };
             let written = self.audit.record(row);
             if !denied {
-                self.require_row(written, class)?;
+                self.require_row(written, *class)?;
             }
         }
         if denied {
             let by = DeniedBy::Policy;
-            return Err(Denied { code: ErrorCode::Denied, reason: judged.reason, by });
+            return Err(Denied { code: ErrorCode::Denied, reason: line.judged.reason, by });
         }
-        Ok(granted)
+        grant(&line).await
+    }
+
+    /// The limits of a line, and the lock that makes them hold while it runs.
+    async fn lock_line(
+        &self,
+        text: &str,
+        line: &Line,
+        confinement: Confinement,
+        cancel: &CancellationToken,
+    ) -> Result<(LineUse, Option<SandboxProfile>, Option<Arc<CommandLock>>), Denied> {
+        let mut alone = confinement == Confinement::SandboxAlone;
+        loop {
+            let used = self.line_use(text, line, alone);
+            let Some(profile) = self.sandbox_profile(&used) else { return Ok((used, None, None)) };
+            if !used.git.has_keys {
+                let lock = self.lock_command(&profile, cancel).await?.map(Arc::new);
+                return Ok((used, Some(profile), lock));
+            }
+            let command = self.command_use(&profile, true);
+            match self.try_lock_command(&command) {
+                Ok(Ok(lock)) => {
+                    // Another command may have changed the settings before the lock.
+                    let checked = self.line_use(text, line, alone);
+                    if checked.git.has_keys && self.command_use(&profile, true) == command {
+                        return Ok((checked, Some(profile), Some(Arc::new(lock))));
+                    }
+                }
+                Ok(Err(busy)) if busy.has_keys => self.wait_for(busy, cancel).await?,
+                Ok(Err(_)) => alone = false,
+                Err(error) => {
+                    tracing::warn!(%error, "git gets no keys without a lock");
+                    alone = false;
+                }
+            }
+        }
     }
 
     async fn ask_line(

@@ -147,11 +147,6 @@ impl Shell {
         self.noted.lock().replace(run.clone()).is_none_or(|last| last != *run)
     }
 
-    /// Whether a command runs.
-    pub(super) fn is_running(&self) -> bool {
-        self.jobs().iter().any(|job| job.is_running())
-    }
-
     /// Adds a job for a new command; `None` if too many are running.
     pub(super) fn open(&self, command: &str) -> Option<Arc<Job>> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);

@@ -140,9 +140,8 @@ impl Bash {
         let unsaved = crate::unsaved::confirm(&self.context, line, cx).await?;
         let command = self.command(line);
         let status = sandbox::status(&context.shell, args.sandbox.unwrap_or(true), cx).await;
-        let is_alone = !args.background && !context.shell.is_running();
         let confinement = match sandbox::confinement(status.as_ref()) {
-            Confinement::Sandbox if is_alone => Confinement::SandboxAlone,
+            Confinement::Sandbox if !args.background => Confinement::SandboxAlone,
             other => other,
         };
         let grant = cx.grant_line("bash", &command, confinement).await?;

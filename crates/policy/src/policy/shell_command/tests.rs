@@ -3,7 +3,7 @@
 use shell::Tier;
 use tokio_util::sync::CancellationToken;
 
-use crate::tests::{Fixture, Script, audit, command, policy, rules, untrusted};
+use crate::tests::{Fixture, Script, audit, command, policy, rules, trust_store, untrusted};
 use crate::*;
 
 #[track_caller]
@@ -437,4 +437,47 @@ fn a_rule_means_the_installed_program_without_acting_options() {
     ] {
         check(&policy, &fixture, line, Decision::Ask);
     }
+}
+
+/// The grant of a line that rules allow, in the sandbox and in the foreground.
+async fn granted(policy: &Policy, fixture: &Fixture, line: &str) -> SpawnGrant {
+    let (command, cancel) = (command(fixture, "bash", &["-c", line]), CancellationToken::new());
+    policy.grant_line("bash", &command, Confinement::SandboxAlone, &Unattended, &cancel).await.unwrap()
+}
+
+#[tokio::test]
+async fn no_command_changes_the_repository_of_git_with_keys() {
+    let fixture = Fixture::new(&[]);
+    let settings = fixture.root.join(".git/config");
+    std::fs::create_dir_all(settings.parent().unwrap().join("objects").as_path()).unwrap();
+    std::fs::write(settings.as_path(), "[remote \"o\"]\nurl = git@h:a\n").unwrap();
+    // Two processes of the user.
+    let [here, there] =
+        [(); 2].map(|()| policy(&fixture, |it| it.rules = rules(&["allow exec make", "allow exec git"])));
+    let build = granted(&here, &fixture, "make").await;
+    let fetch = granted(&there, &fixture, "git fetch o").await;
+    assert!(fetch.note().unwrap().ends_with("another command may run at the same time"));
+    drop((build, fetch));
+
+    let fetch = granted(&there, &fixture, "git fetch o").await;
+    assert_eq!(fetch.note(), None);
+    let mut build = std::pin::pin!(granted(&here, &fixture, "make"));
+    assert!(futures_util::poll!(&mut build).is_pending());
+    // A second one with keys waits instead of running without.
+    let mut second = std::pin::pin!(granted(&here, &fixture, "git fetch o"));
+    assert!(futures_util::poll!(&mut second).is_pending());
+    let (line, cancel) = (command(&fixture, "bash", &["-c", "make"]), CancellationToken::new());
+    cancel.cancel();
+    let cancelled = here.grant_line("bash", &line, Confinement::Sandbox, &Unattended, &cancel).await;
+    assert_eq!(cancelled.unwrap_err().code, ErrorCode::Cancelled);
+    drop(fetch);
+    drop(build.await);
+    assert_eq!(second.await.note(), None);
+
+    let locks = trust_store(&fixture).state().child("command-locks").unwrap();
+    let left = locks.list().unwrap();
+    assert_eq!(left, ["turn"]);
+    locks.write_new("1-0", &[b"{}"]).unwrap();
+    assert_eq!(granted(&there, &fixture, "git fetch o").await.note(), None);
+    assert_eq!(locks.list().unwrap(), ["turn"], "the file of a killed process is removed");
 }
