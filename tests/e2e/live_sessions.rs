@@ -398,21 +398,56 @@ fn a_session_is_configured_forked_renamed_and_deleted() {
 }
 
 #[test]
-fn a_prompt_links_files_and_their_paths_are_completed() {
-    let sandbox = with_script(&[("src/main.rs", "one\n"), ("a.txt", "one\n")], &[says("one")]);
+fn a_prompt_links_what_its_completion_offers() {
+    let code = "struct Client;\nimpl Client {\n    fn send(&self) {\n    }\n}\n";
+    let files = [("src/main.rs", "one\n"), ("a.txt", "one\n"), ("src/net.rs", code)];
+    let sandbox = with_script(&files, &[says("one"), says("two")]);
     sandbox.make_repository();
     let mut editor = Editor::start(&sandbox);
     let session = new_session(&mut editor);
     let items = ok(&mut editor, "pilcrow/context/complete", json!({"query": "smain"}))["items"].clone();
     assert_eq!((items.as_array().unwrap().len(), &items[0]["name"]), (1, &json!("src/main.rs")));
-    let uri = items[0]["uri"].as_str().unwrap();
-    let context = json!([{"uri": uri}, {"uri": format!("{uri}#L1-L2")}]);
+    let main = items[0]["uri"].as_str().unwrap();
+    let context = json!([{"uri": main}, {"uri": format!("{main}#L1-L2")}]);
     ok(&mut editor, "pilcrow/prompt", json!({"session": session, "text": "go", "context": context}));
     settled(&mut editor, &session, 1);
     assert_eq!(
         texts(&editor, &session)[0],
         "go\n\n(This is about src/main.rs.)\n\n(This is about lines 1 to 2 of src/main.rs.)"
     );
+    let focus = format!("{}#L3-L4", uri(&sandbox, "src/net.rs"));
+    let mut complete = |query: &str| {
+        let params = json!({"query": query, "focus": {"uri": focus}});
+        ok(&mut editor, "pilcrow/context/complete", params)["items"].as_array().unwrap().clone()
+    };
+    let kinds: Vec<String> = complete("").iter().map(|it| it["kind"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(kinds, ["selection", "diagnostics", "file", "file", "file", "diagnostics", "session"]);
+    let project = complete("diagnostics").into_iter().find(|it| it["name"] == "diagnostics").unwrap();
+    let mut first = |query: &str, kind: &str| {
+        let found = complete(query).into_iter().find(|it| it["kind"] == kind);
+        found.unwrap_or_else(|| panic!("no {kind} for {query:?}"))
+    };
+    let items = [
+        first("client.se", "symbol"),
+        first("sel", "selection"),
+        first("diagnostics:", "diagnostics"),
+        project,
+        first("go", "session"),
+    ];
+    let names: Vec<&str> = items.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names[..4],
+        ["src/net.rs:Client.send", "src/net.rs:3-4", "diagnostics:src/net.rs", "diagnostics"]
+    );
+    let next = new_session(&mut editor);
+    ok(&mut editor, "pilcrow/prompt", json!({"session": next, "text": "go on", "context": items}));
+    settled(&mut editor, &next, 1);
+    let expected = "go on\n\n(This is about lines 3 to 4 of src/net.rs.)\n\n(This is about lines 3 to 4 of src/net.rs.)\
+        \n\n(This is about the diagnostics of src/net.rs.)\n\n(This is about the diagnostics of the project.)\
+        \n\n(This is about the earlier session “go (This is about src/main.rs.) (This is about lines 1 to 2 of src/main.rs.)”. \
+        Its prompts:\n- go";
+    let text = texts(&editor, &next)[0].clone();
+    assert!(text.starts_with(expected) && text.ends_with("Its last answer:\none.)"), "{text}");
     let wrong = json!({"session": session, "text": "go", "context": [{"uri": "https://a/b"}]});
     assert_eq!(refused(&mut editor, "pilcrow/prompt", wrong), "invalid_arguments");
     let without_text = json!({"session": session});
@@ -422,7 +457,8 @@ fn a_prompt_links_files_and_their_paths_are_completed() {
 
 #[test]
 fn a_prompt_attaches_the_images_that_it_names() {
-    let sandbox = with_script(&[("dot.gif", "GIF89a\u{1}\0\u{1}\0\0\0\0;")], &[asks(), says("two")]);
+    let sandbox =
+        with_script(&[("dot.gif", "GIF89a\u{1}\0\u{1}\0\0\0\0;")], &[asks(), says("two"), says("three")]);
     let mut editor = Editor::start(&sandbox);
     let session = new_session(&mut editor);
     prompt(&mut editor, &session, "look at @dot.gif.", "queue");
@@ -436,6 +472,17 @@ fn a_prompt_attaches_the_images_that_it_names() {
     let messages = state["messages"].as_array().unwrap().iter().map(|it| &it["message"]);
     let blocks = messages.filter(|it| it["role"] == "user").map(|it| &it["content"][1]["mimeType"]);
     assert_eq!(blocks.collect::<Vec<_>>(), ["image/gif", "image/gif"]);
+    let pasted = |images: Value| json!({"session": session, "text": "and this?", "images": images});
+    for (images, code) in
+        [(json!(["x"]), "invalid_arguments"), (json!(["R0lGODlhAQABAAAAAA=="]), "unsupported")]
+    {
+        assert_eq!(refused(&mut editor, "pilcrow/prompt", pasted(images)), code);
+    }
+    ok(&mut editor, "pilcrow/prompt", pasted(json!(["R0lGODlhAQABAAAAADs="])));
+    settled(&mut editor, &session, 2);
+    let state = ok(&mut editor, "pilcrow/session/open", json!({"session": session}))["state"].clone();
+    let last = state["messages"].as_array().unwrap().iter().rfind(|it| it["message"]["role"] == "user");
+    assert_eq!(last.unwrap()["message"]["content"][1]["mimeType"], "image/gif");
     editor.shut_down();
 }
 

@@ -78,7 +78,13 @@ impl Sessions {
         delivery: DeliveryMode,
         subject: Option<&Subject>,
     ) -> Result<String, RpcError> {
-        let params = PromptParams { session: session.to_owned(), text, delivery, context: Vec::new() };
+        let params = PromptParams {
+            session: session.to_owned(),
+            text,
+            delivery,
+            context: Vec::new(),
+            images: Vec::new(),
+        };
         self.service.prompt(&params, subject).map_err(rpc_error)?;
         Ok(params.session)
     }
@@ -197,7 +203,7 @@ pub fn request(connection: &Arc<Connection>, method: &str, params: Option<&RawVa
         }),
         "pilcrow/context/complete" => later(connection, params, |it, params: CompleteContext| async move {
             let project = project(&it, None, params.cwd.as_deref()).await?;
-            it.sessions.service.complete_context(params.query, &project.project).await
+            it.sessions.service.complete_context(params, &project.project).await
         }),
         "pilcrow/review/list" => later(connection, params, |it, params: ReviewParams| async move {
             let project = project(&it, Some(&params.session), params.cwd.as_deref()).await?;

@@ -28,7 +28,8 @@ pub use context::{
     Failure, Grammars, SavedSnapshots, ServerStart, Show, ToolContext, ToolSettings, Trees, action_name,
     cancellation,
 };
-pub use files::{images_in_prompt, revert};
+pub use files::{images_in_prompt, pasted_image, revert};
+pub use search::{SymbolMatch, symbols_like};
 pub use verify::{Pending, Verify, VerifyPolicy};
 
 pub(crate) use context::{CommitRefusal, display, notes, unsaved};

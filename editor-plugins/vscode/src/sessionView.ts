@@ -125,7 +125,8 @@ export class SessionView implements vscode.WebviewViewProvider, vscode.Disposabl
         break;
       }
       case "request": {
-        const { id, method, params } = message;
+        const { id, method } = message;
+        const params = method === "pilcrow/context/complete" ? { ...message.params, focus: activeLink() } : message.params;
         try {
           this.post({ type: "answer", id, result: await this.request(method, params) });
         } catch (error) {
@@ -227,20 +228,13 @@ export class SessionView implements vscode.WebviewViewProvider, vscode.Disposabl
 
   /** Links the selection of the active editor, else its file, in the prompt. */
   private async attach(): Promise<void> {
-    const editor = vscode.window.activeTextEditor;
-    if (editor?.document.uri.scheme !== "file") {
+    const link = activeLink();
+    if (!link) {
       void vscode.window.showInformationMessage("Pilcrow: open a file first");
       return;
     }
-    const { document, selection } = editor;
-    const name = vscode.workspace.asRelativePath(document.uri, false);
-    const start = selection.start.line + 1;
-    // A selection of whole lines ends at the beginning of the next one.
-    const end = Math.max(start, selection.end.line + (selection.end.character > 0 ? 1 : 0));
-    const lines = selection.isEmpty ? { shown: "", fragment: "" } : { shown: `:${start}-${end}`, fragment: `L${start}-L${end}` };
     await vscode.commands.executeCommand(`${VIEW}.focus`);
-    const uri = document.uri.with({ fragment: lines.fragment }).toString();
-    this.post({ type: "attach", name: name + lines.shown, uri });
+    this.post({ type: "attach", ...link });
   }
 
   private async openFile(path: string): Promise<void> {
@@ -281,6 +275,21 @@ function folder(): string | undefined {
   const uri = vscode.window.activeTextEditor?.document.uri;
   const active = uri && vscode.workspace.getWorkspaceFolder(uri);
   return (active ?? vscode.workspace.workspaceFolders?.[0])?.uri.fsPath;
+}
+
+/** A link to the active file, with the selected lines. */
+function activeLink(): { name: string; uri: string } | undefined {
+  const editor = vscode.window.activeTextEditor;
+  if (editor?.document.uri.scheme !== "file") {
+    return undefined;
+  }
+  const { document, selection } = editor;
+  const name = vscode.workspace.asRelativePath(document.uri, false);
+  const start = selection.start.line + 1;
+  // A selection of whole lines ends at the beginning of the next one.
+  const end = Math.max(start, selection.end.line + (selection.end.character > 0 ? 1 : 0));
+  const lines = selection.isEmpty ? { shown: "", fragment: "" } : { shown: `:${start}-${end}`, fragment: `L${start}-L${end}` };
+  return { name: name + lines.shown, uri: document.uri.with({ fragment: lines.fragment }).toString() };
 }
 
 function page(webview: vscode.Webview, root: vscode.Uri): string {

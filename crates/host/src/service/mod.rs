@@ -174,8 +174,20 @@ impl SessionService {
         if let Some(wishes) = parse_compact(&request.text) {
             return Ok(live.compact(wishes));
         }
-        let (text, images) = live.hosted.render(&request.text, subject)?;
-        let text = context::with_links(&text, &request.context, &live.project.project.workspace)?;
+        let (text, mut images) = live.hosted.render(&request.text, subject)?;
+        let model = live.session().model();
+        if !request.images.is_empty() && !model.info().images {
+            let message =
+                format!("{} accepts no images; choose another model or send the text alone", model.info().id);
+            return Err(ServiceError::new(ErrorCode::Unsupported, message));
+        }
+        for (at, data) in request.images.iter().enumerate() {
+            let image = tools::pasted_image(&format!("image {}", at + 1), data);
+            images.push(image.map_err(|failure| ServiceError::new(failure.code, failure.message))?);
+        }
+        let project = &live.project.project;
+        let load = |id: &str| Ok(project.sessions()?.load(id)?);
+        let text = context::with_links(&text, &request.context, &project.workspace, load)?;
         live.deliver(message(text, images).into(), request.delivery)
     }
 
@@ -370,11 +382,13 @@ impl SessionService {
     /// When the search fails.
     pub async fn complete_context(
         &self,
-        query: String,
+        request: CompleteContext,
         project: &Project,
     ) -> Result<ContextItems, ServiceError> {
         let workspace = project.workspace.clone();
-        let complete = move || context::complete(&workspace, &query);
+        let sessions = self.list(project).await?.sessions;
+        let CompleteContext { query, focus, .. } = request;
+        let complete = move || context::complete(&workspace, &query, focus.as_ref(), &sessions);
         Ok(ContextItems { items: tokio::task::spawn_blocking(complete).await? })
     }
 

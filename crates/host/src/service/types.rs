@@ -304,14 +304,18 @@ pub struct PromptParams {
     pub text: String,
     #[serde(default)]
     pub delivery: DeliveryMode,
-    /// Files that the prompt is about.
+    /// The files, lines, diagnostics and sessions that the prompt is about.
     #[serde(default)]
     pub context: Vec<ContextLink>,
+    /// Pasted images in base64: PNG, JPEG, GIF or WebP.
+    #[serde(default)]
+    pub images: Vec<String>,
 }
 
-/// A link to a file, or to lines of it (`#L3-L7`).
+/// A link to a file, lines of it, diagnostics or a session.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct ContextLink {
+    /// `file:///PATH`, `file:///PATH#L3-L7`, or the `uri` of a [`ContextItem`].
     pub uri: String,
 }
 
@@ -320,6 +324,8 @@ pub struct ContextLink {
 pub struct CompleteContext {
     pub query: String,
     pub cwd: Option<String>,
+    /// The active document, with the selected lines if any.
+    pub focus: Option<ContextLink>,
 }
 
 /// The best matches first.
@@ -328,14 +334,31 @@ pub struct ContextItems {
     pub items: Vec<ContextItem>,
 }
 
-/// A file that a prompt can link.
+/// A target that a prompt can link.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ContextItem {
-    /// `file`.
-    pub kind: String,
-    /// The path below the project's root.
+    pub kind: ContextKind,
+    /// The text after `@` in the prompt, without white space.
     pub name: String,
     pub uri: String,
+    /// The title of a session.
+    pub detail: Option<String>,
+}
+
+/// The kind of a link's target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ContextKind {
+    /// The selected lines of the active document.
+    Selection,
+    /// The diagnostics of the active document, or of the project.
+    Diagnostics,
+    /// A file; its name is its path below the project's root.
+    File,
+    /// The lines of a declaration.
+    Symbol,
+    /// An earlier session of the project.
+    Session,
 }
 
 /// The acknowledgement of a prompt.

@@ -73,6 +73,20 @@ impl Image {
     }
 }
 
+/// An image that the user pasted, as the block that a model receives.
+///
+/// `name` is for errors, `data` the base64 form of a PNG, JPEG, GIF or WebP image.
+///
+/// # Errors
+/// [`ErrorCode::InvalidArguments`] if `data` is not an image; an image that no model accepts.
+pub fn pasted_image(name: &str, data: &str) -> Result<Content, Failure> {
+    let bytes = STANDARD.decode(data).ok();
+    let image =
+        bytes.and_then(|bytes| Some(Image { path: name.to_owned(), info: ImageInfo::of(&bytes)?, bytes }));
+    let invalid = || Failure::invalid(format!("{name} is not a PNG, JPEG, GIF or WebP image in base64"));
+    image.ok_or_else(invalid)?.content()
+}
+
 /// The images that a prompt names as `@path`. Blocks.
 ///
 /// The path is relative to `directory`, or else to the workspace.

@@ -11,7 +11,7 @@ mod write;
 
 pub(crate) use checkpoint::Checkpoint;
 pub(crate) use edit::Edit;
-pub use image::images_in_prompt;
+pub use image::{images_in_prompt, pasted_image};
 pub(crate) use read::Read;
 pub(crate) use undo::UndoTool;
 pub use undo::revert;

@@ -91,13 +91,8 @@ pub(crate) async fn extents(
 ) -> Option<Vec<(Range<usize>, Range<usize>)>> {
     let declarations = declarations(context, document).await?;
     let tree = tree(context, document).await?;
-    let name_of = |at: usize| {
-        let around = std::iter::successors(declarations.get(at), |it| declarations.get(it.parent?));
-        let names: Vec<&str> = around.map(|it| it.name.as_str()).collect();
-        names.into_iter().rev().collect::<Vec<_>>().join(".").replace("::", ".")
-    };
     let mut found: Vec<(String, &Declaration)> = (0..declarations.len())
-        .map(|at| (name_of(at), &declarations[at]))
+        .map(|at| (path_of(&declarations, at), &declarations[at]))
         .filter(|(name, _)| {
             name.strip_suffix(path).is_some_and(|before| before.is_empty() || before.ends_with('.'))
         })
@@ -120,6 +115,13 @@ pub(crate) async fn extents(
         above.map_or(it.range.start, |line| line.start)..it.range.end
     };
     Some(found.into_iter().map(|(_, it)| (it.head.clone(), extent(it))).collect())
+}
+
+/// The name of a declaration after those around it: `Type.method`.
+pub(crate) fn path_of(declarations: &[Declaration], at: usize) -> String {
+    let around = std::iter::successors(declarations.get(at), |it| declarations.get(it.parent?));
+    let names: Vec<&str> = around.map(|it| it.name.as_str()).collect();
+    names.into_iter().rev().collect::<Vec<_>>().join(".").replace("::", ".")
 }
 
 /// Names the declarations around an offset, from the outside in: `Type.method`.

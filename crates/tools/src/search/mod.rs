@@ -7,6 +7,7 @@ mod ls;
 mod page;
 pub(crate) mod remap;
 mod share;
+mod symbols;
 pub(crate) mod target;
 mod text_search;
 
@@ -21,6 +22,7 @@ use workspace::{Bounds, PathError};
 pub(crate) use find::Find;
 pub(crate) use grep::Grep;
 pub(crate) use ls::Ls;
+pub use symbols::{SymbolMatch, symbols_like};
 pub(crate) use text_search::declaring;
 
 use crate::{Failure, ToolContext};

@@ -1,4 +1,4 @@
--- Completion in the prompt buffer: files by the server, `/compact`.
+-- Completion in the prompt buffer: links by the server, `/compact`.
 
 local client = require('pilcrow.client')
 
@@ -7,7 +7,7 @@ local M = {}
 -- Longest time that completion waits for the server.
 local WAIT = 2000
 
---- Links to the files that a text mentions.
+--- The links that a text mentions.
 ---@return table[]
 function M.links(session, text)
   local found = {}
@@ -19,6 +19,13 @@ function M.links(session, text)
     end
   end
   return found
+end
+
+--- A link to the file of the last window.
+local function focus()
+  local buffer = vim.fn.winbufnr(vim.fn.winnr('#'))
+  local name = buffer > 0 and vim.bo[buffer].buftype == '' and vim.api.nvim_buf_get_name(buffer) or ''
+  return name ~= '' and { uri = vim.uri_from_fname(name) } or nil
 end
 
 --- 'omnifunc' of the prompt buffer.
@@ -34,7 +41,7 @@ function M.omnifunc(findstart, base)
     local compact = { word = '/compact', menu = 'compact the session' }
     return { words = vim.startswith('/compact', base) and { compact } or {} }
   end
-  local params = { query = base:sub(2), cwd = session.cwd }
+  local params = { query = base:sub(2), cwd = session.cwd, focus = focus() }
   local answer, why = connection:request_sync('pilcrow/context/complete', params, WAIT)
   if not answer or answer.err then
     client.complain(answer and answer.err.message or why)
@@ -43,7 +50,7 @@ function M.omnifunc(findstart, base)
   local words = {}
   for _, item in ipairs(answer.result.items) do
     session.links[item.name] = item.uri
-    table.insert(words, { word = '@' .. item.name, menu = item.kind })
+    table.insert(words, { word = '@' .. item.name, menu = item.detail or item.kind })
   end
   return { words = words, refresh = 'always' }
 end

@@ -4,13 +4,18 @@ import { button, h } from "./dom";
 
 export type Delivery = "queue" | "steer" | "interrupt";
 
-interface Item {
+export interface Item {
   name: string;
   uri: string;
+  kind: string;
+  detail?: string;
 }
 
+type Link = Pick<Item, "name" | "uri">;
+
 export interface ComposerActions {
-  send(text: string, delivery: Delivery, context: { uri: string }[]): Promise<boolean>;
+  /** Sends a message; `images` are in base64. */
+  send(text: string, delivery: Delivery, context: { uri: string }[], images: string[]): Promise<boolean>;
   stop(): void;
   complete(query: string): Promise<Item[]>;
 }
@@ -26,6 +31,9 @@ export class Composer {
   private readonly onDraft: (text: string) => void;
   /** Links by the name that the text has after `@`. */
   private readonly links = new Map<string, string>();
+  /** Pasted images in base64, each with the button that removes it. */
+  private images = new Map<HTMLElement, string>();
+  private readonly imageRow = h("div", { className: "row images", role: "group", "aria-label": "Images" });
   private items: Item[] = [];
   private selected = 0;
   private asked = 0;
@@ -39,7 +47,7 @@ export class Composer {
       id: "prompt",
       rows: 2,
       value: draft,
-      placeholder: "Ask Pilcrow; @ adds a file",
+      placeholder: "Ask Pilcrow; @ adds a file, symbol or session",
       role: "combobox",
       "aria-label": "Prompt",
       "aria-autocomplete": "list",
@@ -48,9 +56,10 @@ export class Composer {
       "aria-controls": "completions",
       onkeydown: (event: KeyboardEvent) => this.onKey(event),
       oninput: () => this.onInput(),
+      onpaste: (event: ClipboardEvent) => this.onPaste(event),
       onblur: () => this.close(),
     });
-    this.list = h("ul", { id: "completions", className: "completions", role: "listbox", "aria-label": "Files", hidden: true });
+    this.list = h("ul", { id: "completions", className: "completions", role: "listbox", "aria-label": "Links", hidden: true });
     this.delivery = h(
       "select",
       { title: "Queue: after the run. Steer: after this turn. Interrupt: now", "aria-label": "Delivery", hidden: true },
@@ -65,6 +74,7 @@ export class Composer {
       { className: "composer" },
       this.list,
       this.input,
+      this.imageRow,
       h("div", { className: "row" }, this.delivery, h("span", { className: "space" }), this.stop, this.submit),
     );
   }
@@ -102,7 +112,7 @@ export class Composer {
   }
 
   /** Inserts a link to a file, or to lines of one, at the cursor. */
-  attach({ name, uri }: Item): void {
+  attach({ name, uri }: Link): void {
     const { selectionStart, value } = this.input;
     const before = value.slice(0, selectionStart);
     this.insert(`${before && !/\s$/.test(before) ? " " : ""}@${name} `, selectionStart);
@@ -128,9 +138,12 @@ export class Composer {
     this.onDraft("");
     this.grow();
     const context = linked.map(([, uri]) => ({ uri }));
-    if (await this.actions.send(text, delivery, context)) {
+    const images = this.images;
+    this.setImages(new Map());
+    if (await this.actions.send(text, delivery, context, [...images.values()])) {
       linked.forEach(([name]) => this.links.delete(name));
     } else {
+      this.setImages(new Map([...images, ...this.images]));
       this.setText([text, this.input.value].filter(Boolean).join("\n"));
     }
   }
@@ -161,6 +174,43 @@ export class Composer {
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       void this.send();
+    }
+  }
+
+  private setImages(images: Map<HTMLElement, string>): void {
+    this.images = images;
+    this.imageRow.replaceChildren(...images.keys());
+  }
+
+  private onPaste(event: ClipboardEvent): void {
+    const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith("image/"));
+    if (files.length > 0) {
+      event.preventDefault();
+    }
+    for (const file of files) {
+      const reader = new FileReader();
+      reader.onload = () => {
+        const url = reader.result as string;
+        const image = h("img", { src: url, alt: "" });
+        const remove: HTMLElement = h(
+          "button",
+          {
+            className: "image",
+            title: `Remove ${file.name}`,
+            "aria-label": `Remove ${file.name}`,
+            onclick: () => {
+              this.images.delete(remove);
+              remove.remove();
+              this.focus();
+            },
+          },
+          image,
+          "×",
+        );
+        this.images.set(remove, url.slice(url.indexOf(",") + 1));
+        this.imageRow.append(remove);
+      };
+      reader.readAsDataURL(file);
     }
   }
 
@@ -203,6 +253,7 @@ export class Composer {
             },
           },
           item.name,
+          h("span", { className: "kind" }, item.detail ?? item.kind),
         ),
       ),
     );

@@ -1,7 +1,7 @@
 // The session view: asks the server through the extension, and shows the session's state and events.
 
 import "./view.css";
-import { Composer } from "./composer";
+import { Composer, type Item } from "./composer";
 import { button, diffOf, h } from "./dom";
 import type { ConfigOption, Envelope, Event, FromView, OpenedSession, QueuedMessage, Status, ToView } from "./protocol";
 import { type Part, Session } from "./session";
@@ -70,10 +70,10 @@ const transcript = new Transcript(session, {
 });
 const composer = new Composer(
   {
-    send: async (text, delivery, context) => Boolean(await ask("prompt", { text, delivery, context })),
+    send: async (text, delivery, context, images) => Boolean(await ask("prompt", { text, delivery, context, images })),
     stop: () => void ask("cancel"),
     complete: async (query) => {
-      const found = await request<{ items: { name: string; uri: string }[] }>("context/complete", {
+      const found = await request<{ items: Item[] }>("context/complete", {
         query,
         cwd: session.cwd || undefined,
       }).catch(() => undefined);
