@@ -13,6 +13,7 @@
 mod debuggers;
 mod projects;
 mod raw_client;
+mod review;
 mod search;
 mod sizes;
 
@@ -55,6 +56,7 @@ fn main() {
     }
     if wanted("editor") {
         editor();
+        review::measure();
     }
     if wanted("search") {
         search::search();
