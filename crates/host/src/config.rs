@@ -21,7 +21,7 @@ use paths::AbsPath;
 use policy::Rule;
 
 pub use keys::schema;
-pub use settings::{OnUnsaved, Provider, Settings};
+pub use settings::{EditMode, OnUnsaved, Provider, Settings};
 pub use source::{ConfigError, Flag};
 pub use types::{KeyCommand, Secret, Text, Time};
 

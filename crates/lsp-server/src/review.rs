@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use agent::{Envelope, Event};
 use editor_sync::buffers::{OpenBuffer, Revision};
-use host::service::{HunkKindName, HunkView, KeepChanges, RejectChanges, ReviewFileView, ReviewParams};
+use host::service::{
+    ConflictView, HunkKindName, HunkView, KeepChanges, RejectChanges, ReviewFileView, ReviewParams,
+};
 use parking_lot::Mutex;
 use paths::AbsPath;
 use serde::Deserialize;
@@ -151,10 +153,12 @@ pub(crate) async fn lenses(connection: &Arc<Connection>, open: &OpenBuffer) -> V
         json!({ "range": { "start": at, "end": at }, "command": command })
     };
     for change in changes.iter() {
-        let noun = noun_of(change.hunk.kind);
         for action in ["keep", "reject"] {
-            if action == "keep" || !change.hunk.edited {
-                let title = if action == "keep" { format!("Keep {noun}") } else { "Reject".to_owned() };
+            if change.allows(action) {
+                let title = match action {
+                    "keep" => format!("Keep {}", noun_of(&change.hunk)),
+                    _ => "Reject".to_owned(),
+                };
                 lenses.push(lens(change.lines.0, &title, change.arguments(action, &open.uri)));
             }
         }
@@ -195,11 +199,9 @@ pub(crate) async fn actions(
         (start..end.max(start + 1)).contains(&line)
     });
     let Some(change) = at else { return Vec::new() };
-    let mut actions = vec![("Keep this change", change.arguments("keep", &open.uri))];
-    if !change.hunk.edited {
-        actions.push(("Reject this change", change.arguments("reject", &open.uri)));
-    }
-    actions
+    let all = [("Keep this change", "keep"), ("Reject this change", "reject")];
+    let possible = all.into_iter().filter(|(_, action)| change.allows(action));
+    possible.map(|(title, action)| (title, change.arguments(action, &open.uri))).collect()
 }
 
 /// Executes `pilcrow.review`.
@@ -218,21 +220,14 @@ pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand
     let (hunks, of) = (hunk.map(|hunk| vec![hunk]), Some(path.to_string()));
     match action {
         ReviewAction::Keep => {
-            service.keep(KeepChanges { scope, hunks, path: of }, project).await.map_err(rpc_error)?;
+            let kept =
+                service.keep(KeepChanges { scope, hunks, path: of }, project).await.map_err(rpc_error)?;
+            warn_of(connection, &path, "kept", kept.conflicts).await;
         }
         ReviewAction::Reject => {
             let params = RejectChanges { scope, hunks, path: of, reason: None };
             let rejected = service.reject(params, project).await.map_err(rpc_error)?;
-            let reasons: Vec<String> = rejected.conflicts.into_iter().map(|it| it.reason).collect();
-            if !reasons.is_empty() {
-                let text = format!(
-                    "some changes in {} were not rejected: {}",
-                    connection.display_path(&path),
-                    reasons.join("; ")
-                );
-                messages::show(&connection.peer, &connection.client.message_form(), Kind::Warning, &text)
-                    .await;
-            }
+            warn_of(connection, &path, "rejected", rejected.conflicts).await;
         }
         ReviewAction::Next => {
             let review = service.review(scope, project).await.map_err(rpc_error)?;
@@ -253,12 +248,23 @@ pub(crate) async fn execute(connection: &Arc<Connection>, command: ReviewCommand
     Ok(json!({}))
 }
 
+/// Shows the changes that a decision leaves out.
+async fn warn_of(connection: &Connection, path: &AbsPath, verb: &str, conflicts: Vec<ConflictView>) {
+    if !conflicts.is_empty() {
+        let reasons: Vec<String> = conflicts.into_iter().map(|it| it.reason).collect();
+        let path = connection.display_path(path);
+        let text = format!("some changes in {path} were not {verb}: {}", reasons.join("; "));
+        messages::show(&connection.peer, &connection.client.message_form(), Kind::Warning, &text).await;
+    }
+}
+
 /// The file and line of the next change after a line of a file.
 ///
 /// After the last change comes the first.
 fn next(files: &[ReviewFileView], path: &str, line: usize) -> Option<(String, usize)> {
     let places = files.iter().flat_map(|file| {
-        let shown = file.hunks.iter().filter(|hunk| hunk.kind != HunkKindName::Deleted);
+        let has_file = |hunk: &&HunkView| hunk.proposed.is_none() || hunk.now.is_some();
+        let shown = file.hunks.iter().filter(|hunk| hunk.kind != HunkKindName::Deleted).filter(has_file);
         shown.map(|hunk| (file.path.as_str(), hunk.now.map_or(0, |now| now.0)))
     });
     let places: Vec<(&str, usize)> = places.collect();
@@ -267,14 +273,22 @@ fn next(files: &[ReviewFileView], path: &str, line: usize) -> Option<(String, us
 }
 
 impl Change {
+    /// Whether a decision is possible.
+    ///
+    /// A proposal that the user edited cannot be kept; another edited change cannot be rejected.
+    fn allows(&self, action: &str) -> bool {
+        !self.hunk.edited || (action == "keep") != self.hunk.proposed.is_some()
+    }
+
     fn arguments(&self, action: &str, uri: &str) -> Value {
         let line = self.hunk.now.map_or(0, |now| now.0);
         json!({ "action": action, "session": self.session, "uri": uri, "hunk": self.hunk.id, "line": line })
     }
 }
 
-fn noun_of(kind: HunkKindName) -> &'static str {
-    match kind {
+fn noun_of(hunk: &HunkView) -> &'static str {
+    match hunk.kind {
+        _ if hunk.proposed.is_some() => "proposed change",
         HunkKindName::Lines => "change",
         HunkKindName::Created => "new file",
         HunkKindName::Deleted => "deletion",
@@ -362,6 +376,7 @@ mod tests {
             removed: None,
             runs: Vec::new(),
             edited: false,
+            proposed: None,
         };
         ReviewFileView { path: path.to_owned(), moved_from: None, hunks: lines.iter().map(hunk).collect() }
     }

@@ -403,7 +403,7 @@ mod tests {
             "context/complete": CompleteContext => ContextItems,
             "review/list": ReviewParams => ReviewView,
             "review/before": TextBeforeParams => TextBefore,
-            "review/keep": KeepChanges => Done,
+            "review/keep": KeepChanges => KeptView,
             "review/reject": RejectChanges => RejectionView,
             "checkpoint/list": ListCheckpoints => CheckpointList,
             "checkpoint/preview": PreviewCheckpoint => RestorePreview,

@@ -13,12 +13,19 @@ use crate::{CommandLock, PlannedChange, SandboxProfile, is_secret};
 #[derive(Debug)]
 pub struct Permit {
     pub(crate) digest: u128,
+    /// Whether the change may only be proposed.
+    pub(crate) is_proposal: bool,
 }
 
 impl Permit {
     /// Whether the permit was given for this change.
     pub fn covers(&self, change: &dyn PlannedChange) -> bool {
         self.digest == change.digest()
+    }
+
+    /// Whether the change may only be proposed to the user, who accepts it later.
+    pub fn is_proposal(&self) -> bool {
+        self.is_proposal
     }
 }
 

@@ -10,6 +10,7 @@ mod documents;
 mod journal;
 mod plan;
 mod ports;
+mod proposals;
 mod review;
 mod search;
 mod state;
@@ -25,6 +26,7 @@ pub use journal::{Commit, CommitId, CommitRecord, CommittedFile, RecoveryNote, R
 pub use plan::edit::{Operation, WorkspaceEdit};
 pub use plan::{ChangeKind, FileChange, Overwritten, Plan, PlanError};
 pub use ports::{ApplyOutcome, Editor, Hold, Holds, Peers};
+pub use proposals::Acceptance;
 pub use review::{Hunk, HunkId, HunkKind, Rejection, Review, ReviewError, ReviewFile, Selection};
 pub use search::{
     Bounds, Budget, Candidates, DirectoryWatch, FileHits, Findings, Fit, Form, GlobError, Globs, LineMatch,

@@ -6,6 +6,7 @@ use paths::{AbsPath, StateDir, StateError, path_to_uri};
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
+use crate::ReadError;
 use crate::documents::content::{Content, Image};
 use crate::documents::disk::{self, Found, Tree};
 use crate::documents::{Document, foreign_locks};
@@ -13,6 +14,7 @@ use crate::journal::Commit;
 use crate::plan::simulate::{Lookup, Source};
 use crate::plan::{Plan, PlanError};
 use crate::ports::{Editor, Peers};
+use crate::proposals::Proposals;
 use crate::search::file_index::FileIndex;
 
 /// A workspace's root, the holders of its documents, and its tasks.
@@ -26,11 +28,17 @@ pub(crate) struct WorkspaceState {
     /// Running commits, which finish even if no caller waits.
     pub tasks: TaskTracker,
     pub index: FileIndex,
+    pub proposals: Proposals,
 }
 
 impl WorkspaceState {
     pub(crate) fn open_document(&self, path: &AbsPath) -> Option<Document> {
         self.editor.as_ref().and_then(|editor| editor.document(path))
+    }
+
+    /// The editor's document at a path, else the disk's. Blocks.
+    pub(crate) fn applied_document(&self, path: &AbsPath) -> Result<Document, ReadError> {
+        self.open_document(path).map_or_else(|| disk::document(path), Ok)
     }
 
     /// Records in our own directory which workspace it belongs to.
@@ -58,7 +66,9 @@ impl WorkspaceState {
     ///
     /// Also refuses open files whose text on the disk differs from what the editor knows.
     pub(crate) fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
-        let blocked = plan.steps.iter().find_map(|step| {
+        // A proposal writes no file.
+        let steps = plan.steps.iter().filter(|step| !self.is_proposed(&step.path));
+        let blocked = steps.into_iter().find_map(|step| {
             let reason = if step.open {
                 self.open_document(&step.path)?.blocked?
             } else {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use paths::{AbsPath, StateDir, StateError, path_to_uri};
+use paths::{AbsPath, StateDir, StateError};
 use policy::{ErrorCode, Permit};
 use text::ChangeLog;
 use tokio::sync::broadcast;
@@ -18,17 +18,20 @@ use crate::journal::LOCK;
 use crate::journal::command_backup;
 use crate::journal::recovery;
 use crate::plan::simulate::Files;
+use crate::proposals::Proposals;
 use crate::search::file_index::FileIndex;
 use crate::state::WorkspaceState;
 use crate::{
-    Commit, CommitError, CommitRecord, ContentHash, Document, Editor, Operation, Owner, Peers, Plan,
-    PlanError, ReadError, RecoveryNote, RunId, Undo, UndoError, UndoPlan, Version, WorkspaceEdit, plan, undo,
+    Commit, CommitError, CommitRecord, Document, Editor, Operation, Peers, Plan, PlanError, ReadError,
+    RecoveryNote, RunId, Undo, UndoError, UndoPlan, WorkspaceEdit, plan, undo,
 };
 
 /// The user's files below one root. Cheap to clone.
 #[derive(Clone)]
 pub struct Workspace {
     pub(crate) inner: Arc<WorkspaceState>,
+    /// Whether it is without the proposed edits.
+    pub(crate) is_applied: bool,
 }
 
 /// Reverts unfinished commits of dead processes, and recovers command backups.
@@ -170,9 +173,9 @@ impl Workspace {
         let (commits, _) = broadcast::channel(64);
         let notes = finish_what_crashed(&state)?;
         let (peers, tasks) = (OnceLock::new(), TaskTracker::new());
-        let index = FileIndex::default();
-        let inner = Arc::new(WorkspaceState { root, id, state, editor, peers, commits, tasks, index });
-        Ok((Self { inner }, notes))
+        let (index, proposals) = (FileIndex::default(), Proposals::default());
+        let inner = WorkspaceState { root, id, state, editor, peers, commits, tasks, index, proposals };
+        Ok((Self { inner: Arc::new(inner), is_applied: false }, notes))
     }
 
     /// The canonical root and id of the workspace at `root`, unopened. Blocks.
@@ -200,6 +203,9 @@ impl Workspace {
     ///
     /// `None` unless an editor has the file open and knows all of them. Blocks like [`Workspace::document`].
     pub fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
+        if !self.is_applied && self.inner.is_proposed(path) {
+            return None;
+        }
         self.inner.editor.as_ref()?.changes(path, since)
     }
 
@@ -208,9 +214,12 @@ impl Workspace {
         self.inner.editor.as_ref()?.change_counter()
     }
 
-    /// Lists every document that the editor has open.
+    /// Lists the documents that the editor has open or that have proposed edits.
+    ///
+    /// Blocks.
     pub fn open_documents(&self) -> Vec<Document> {
-        self.inner.editor.as_ref().map(|editor| editor.documents()).unwrap_or_default()
+        let open = self.inner.editor.as_ref().map(|editor| editor.documents()).unwrap_or_default();
+        self.with_proposals(open)
     }
 
     pub fn root(&self) -> &AbsPath {
@@ -257,15 +266,14 @@ impl Workspace {
         plan::relative(self.root(), path)
     }
 
-    /// The document at a canonical path: the editor's, else from the disk. Blocks.
+    /// The document at a canonical path, with proposed edits.
+    ///
+    /// The editor's, else from the disk. Blocks.
     ///
     /// # Errors
     /// [`ReadError`].
     pub fn document(&self, path: &AbsPath) -> Result<Document, ReadError> {
-        match self.inner.open_document(path) {
-            Some(document) => Ok(document),
-            None => self.saved(path),
-        }
+        self.held_document(path).map_or_else(|| self.saved(path), Ok)
     }
 
     /// The file at a canonical path on the disk, whatever an editor has. Blocks.
@@ -273,11 +281,7 @@ impl Workspace {
     /// # Errors
     /// [`ReadError`].
     pub fn saved(&self, path: &AbsPath) -> Result<Document, ReadError> {
-        let (bytes, _) = disk::read(path)?;
-        let version = Version { hash: ContentHash::of(&bytes), editor: None };
-        let (text, bom) = disk::text(path, bytes)?;
-        let uri = path_to_uri(path.as_path());
-        Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk, blocked: None })
+        disk::document(path)
     }
 
     /// The bytes of the file at a canonical path on the disk. Blocks.
@@ -317,7 +321,7 @@ impl Workspace {
     pub fn plan(&self, edit: WorkspaceEdit) -> Result<Plan, PlanError> {
         let WorkspaceEdit { label, operations, confirm } = edit;
         let inner = &*self.inner;
-        let mut files = Files::new(inner);
+        let mut files = Files::new(self);
         for mut operation in operations {
             match &mut operation {
                 Operation::Edit { path, .. }
@@ -339,16 +343,36 @@ impl Workspace {
 
     /// Commits `plan`, all or nothing, and notifies subscribers.
     ///
+    /// Proposes it instead if the permit says so, or if a file of it has proposed edits.
+    ///
     /// Not cancellable once it began: it finishes even when this future is dropped. Waits up to 30 s for
     /// other commits. Needs a runtime with a timer.
     ///
     /// # Errors
     /// [`CommitError`].
     pub async fn commit(&self, plan: Plan, permit: Permit, run: &RunId) -> Result<Arc<Commit>, CommitError> {
-        self.spawn_commit(permit, Order { plan, run: run.clone(), undoes: Vec::new(), redo: false }).await
+        let (is_proposal, run) = (permit.is_proposal(), run.clone());
+        let inner = Arc::clone(&self.inner);
+        if !self.is_applied && permit.covers(&plan) && (is_proposal || inner.changes_proposals(&plan)) {
+            let commit = commit::blocking(move || inner.propose(&plan, &run)).await?;
+            let commit = Arc::new(commit);
+            self.notify(&commit);
+            return Ok(commit);
+        }
+        self.spawn_commit(permit, Order { plan, run, undoes: Vec::new(), redo: false, accepted: false }).await
     }
 
-    async fn spawn_commit(&self, permit: Permit, order: Order) -> Result<Arc<Commit>, CommitError> {
+    fn notify(&self, commit: &Arc<Commit>) {
+        if self.inner.commits.send(Arc::clone(commit)).is_err() {
+            tracing::trace!("no subscriber for commits");
+        }
+    }
+
+    pub(crate) async fn spawn_commit(
+        &self,
+        permit: Permit,
+        order: Order,
+    ) -> Result<Arc<Commit>, CommitError> {
         if !permit.covers(&order.plan) {
             return Err(CommitError::WrongPermit);
         }
@@ -393,8 +417,20 @@ impl Workspace {
         permit: Permit,
         run: &RunId,
     ) -> Result<Arc<Commit>, CommitError> {
-        let UndoPlan { plan, undoes, redo, .. } = undo;
-        self.spawn_commit(permit, Order { plan, run: run.clone(), undoes, redo }).await
+        let UndoPlan { plan, undoes, redo, drops, .. } = undo;
+        if let Some(step) = plan.steps.first().filter(|_| permit.is_proposal()) {
+            let what = "an undo of changes that are applied";
+            return Err(CommitError::NotProposed { path: step.path.clone(), what });
+        }
+        if let Some(dropped) = drops {
+            self.drop_proposals(&dropped).await?;
+            if plan.is_empty() {
+                let commit = Arc::new(Commit::proposed(run, plan.label, Vec::new(), Vec::new()));
+                self.notify(&commit);
+                return Ok(commit);
+            }
+        }
+        self.spawn_commit(permit, Order { plan, run: run.clone(), undoes, redo, accepted: false }).await
     }
 
     /// The journal's commits, newest first. Blocks.

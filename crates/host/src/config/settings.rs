@@ -216,6 +216,10 @@ pub struct Proxy {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
+    /// Whether the agent's edits are applied, or only proposed: then no file and no
+    /// buffer has them until the user keeps them in the review.
+    #[schemars(extend("default" = "apply", "x-pilcrow-class" = "policy"))]
+    pub mode: OneOf<EditMode>,
     /// Time that an edit waits for its diagnostics after it is made. An event and
     /// the next result report later ones.
     #[schemars(extend("default" = "300ms"))]
@@ -391,6 +395,13 @@ pub struct Run {
     /// is asked before the command runs (`ask`).
     #[schemars(extend("default" = "tell"))]
     pub on_unsaved: OneOf<OnUnsaved>,
+}
+
+/// Whether edits are made or proposed to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EditMode {
+    Apply,
+    Propose,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -391,6 +391,7 @@ fn the_schema_has_every_key() {
         thinking.budgets.max
         proxy.url
         proxy.token
+        edit.mode
         edit.wait
         edit.parse_regression
         edit.verify

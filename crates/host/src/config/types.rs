@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use shell::Tier;
 use tools::{ServerStart, Verify, VerifyPolicy};
 
-use super::settings::OnUnsaved;
+use super::settings::{EditMode, OnUnsaved};
 
 trait SettingType: Sized {
     /// Describes the accepted values, to follow "it must be".
@@ -175,6 +175,7 @@ choices! {
     ServerStart: "use" => Self::Use, "edit" => Self::Edit, "read" => Self::Read;
     Steering: "after_turn" => Self::AfterTurn, "interrupt" => Self::Interrupt;
     Drain: "one" => Self::One, "all" => Self::All;
+    EditMode: "apply" => Self::Apply, "propose" => Self::Propose;
     OnUnsaved: "tell" => Self::Tell, "ask" => Self::Ask;
 }
 

@@ -15,7 +15,7 @@ use paths::{AbsPath, Homes};
 use policy::{Approver, Policy, PolicyOptions, TrustStore};
 use process::Processes;
 use tools::{SavedSnapshots, ToolContext};
-use workspace::{Plan, RecoveryNote, RunId, UndoPlan, Workspace, WorkspaceEdit};
+use workspace::{Acceptance, Plan, RecoveryNote, RunId, UndoPlan, Workspace, WorkspaceEdit};
 
 use crate::config::{Config, ConfigErrors};
 use crate::frontend::Frontend;
@@ -88,6 +88,7 @@ impl Project {
             own: homes.own_directories(),
             state: Some(workspace.state().clone()),
             shown: Vec::new(),
+            proposes: false,
         });
         // Installed servers run in the sandbox, which hides other data of Pilcrow.
         let installed = homes.data.path().join("adapters");
@@ -251,7 +252,7 @@ impl Project {
     /// # Errors
     /// When the edit does not fit its documents, is denied, or is not applied.
     pub async fn commit_invoked(&self, edit: WorkspaceEdit, run: &RunId) -> anyhow::Result<()> {
-        self.commit_plan_invoked(self.workspace.plan(edit)?, run).await
+        self.commit_plan_invoked(self.workspace.applied().plan(edit)?, run).await
     }
 
     /// Commits a plan that the user's own command names.
@@ -260,7 +261,18 @@ impl Project {
     /// As [`Project::commit_invoked`].
     pub(crate) async fn commit_plan_invoked(&self, plan: Plan, run: &RunId) -> anyhow::Result<()> {
         let permit = self.policy.permit_invoked(&plan)?;
-        let commit = self.workspace.commit(plan, permit, run).await?;
+        let commit = self.workspace.applied().commit(plan, permit, run).await?;
+        self.servers.did_commit(&commit).await;
+        Ok(())
+    }
+
+    /// Makes proposed edits that the user accepts.
+    ///
+    /// # Errors
+    /// As [`Project::commit_invoked`].
+    pub(crate) async fn commit_accepted(&self, acceptance: Acceptance) -> anyhow::Result<()> {
+        let permit = self.policy.permit_invoked(&acceptance.plan)?;
+        let commit = self.workspace.commit_acceptance(acceptance, permit).await?;
         self.servers.did_commit(&commit).await;
         Ok(())
     }

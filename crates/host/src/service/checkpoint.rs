@@ -4,11 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use agent::{Message, Queue};
+use paths::AbsPath;
 use policy::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use workspace::{Rejection, ReviewError, RunId, Undo};
+use workspace::{Rejection, ReviewError, RunId, Selection, Undo};
 
 use super::live::{Held, LiveSession};
 use super::review::{ConflictView, ReviewParams, Reviewed, blocking, conflicts};
@@ -141,12 +142,13 @@ impl SessionService {
         blocking(reviewed, move |of| {
             of.checkpoint(&message_id)?;
             let workspace = &of.project.project.workspace;
-            let (diff, files, skipped) = match workspace.plan_restore(&of.runs) {
+            let (diff, mut files, skipped) = match workspace.plan_restore(&of.runs) {
                 Ok(planned) => (planned.plan.diff(workspace.root()), files(&planned), planned.skipped),
                 Err(ReviewError::Conflict { skipped }) => (String::new(), Vec::new(), skipped),
                 Err(ReviewError::Nothing) => Default::default(),
                 Err(error) => return Err(error.into()),
             };
+            add_files(&mut files, workspace.proposed_files_of(&of.runs));
             Ok(RestorePreview { files, diff, conflicts: conflicts(skipped) })
         })
         .await
@@ -177,8 +179,10 @@ impl SessionService {
             undo: RestoreUndo::default(),
         };
         if restore != RestoreScope::Conversation {
-            let project = Arc::clone(&of.project);
+            let (project, runs) = (Arc::clone(&of.project), of.runs.clone());
             let planned = blocking(of, |of| Ok(of.project.project.workspace.plan_restore(&of.runs))).await?;
+            let workspace = project.project.workspace.clone();
+            let is_proposed = !workspace.proposed_files_of(&runs).is_empty();
             match planned {
                 Ok(planned) => {
                     restored.files = files(&planned);
@@ -187,13 +191,16 @@ impl SessionService {
                     restored.conflicts = conflicts(skipped);
                     restored.undo.run = Some(run.0);
                 }
-                Err(ReviewError::Nothing) if restore == RestoreScope::Both => {}
+                Err(ReviewError::Nothing) if restore == RestoreScope::Both || is_proposed => {}
                 Err(ReviewError::Nothing) => {
                     let message = "the agent changed no file since this message; there is nothing to restore";
                     return Err(ServiceError::new(ErrorCode::NotFound, message));
                 }
                 Err(error) => return Err(error.into()),
             }
+            let drop = move || workspace.reject_proposals(&runs, Selection::All);
+            let dropped = tokio::task::spawn_blocking(drop).await??;
+            add_files(&mut restored.files, dropped.into_iter().map(|(path, _)| path).collect());
         }
         if restore == RestoreScope::Files {
             let text =
@@ -279,6 +286,13 @@ fn list(of: &Reviewed) -> Result<Vec<CheckpointView>, ServiceError> {
 }
 
 /// The paths of a planned restore.
+/// Adds files with dropped proposals.
+fn add_files(files: &mut Vec<String>, dropped: Vec<AbsPath>) {
+    files.extend(dropped.into_iter().map(|path| path.to_string()));
+    files.sort();
+    files.dedup();
+}
+
 fn files(planned: &Rejection) -> Vec<String> {
     planned.plan.changes().iter().map(|change| change.path.to_string()).collect()
 }

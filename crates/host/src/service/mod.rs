@@ -278,7 +278,7 @@ impl SessionService {
 
     /// Opens the session again with another profile.
     ///
-    /// The mode and the thinking level stay.
+    /// The mode, the handling of edits and the thinking level stay.
     async fn set_agent(
         &self,
         live: &Arc<LiveSession>,
@@ -293,7 +293,8 @@ impl SessionService {
         crate::session::profile_directory(&live.project.project.homes, &name)
             .map_err(|error| ServiceError::new(ErrorCode::InvalidArguments, error.to_string()))?;
         let id = live.id().to_owned();
-        let (before, mode) = (live.hosted.agent().map(str::to_owned), live.hosted.source().mode());
+        let before = live.hosted.agent().map(str::to_owned);
+        let (mode, edits) = (live.hosted.source().mode(), live.hosted.source().edits());
         let thinking = live.session().thinking_level();
         self.end(live).await;
         drop(held);
@@ -313,7 +314,8 @@ impl SessionService {
             Err(error) => (self.start(Arc::clone(&live.project), request(before)).await?, Some(error)),
         };
         opened.session().set_thinking_level(thinking);
-        opened.session().set_policy(&opened.hosted.source().set_mode(mode));
+        opened.hosted.source().set_mode(mode);
+        opened.session().set_policy(&opened.hosted.source().set_edits(edits));
         error.map_or(Ok(opened), Err)
     }
 

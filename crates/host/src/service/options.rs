@@ -1,11 +1,11 @@
-//! The options of a live session: model, thinking level, mode and agent profile.
+//! The options of a live session: model, thinking level, mode, edits and agent profile.
 
 use agent::Session;
 use llm::ThinkingLevel;
 use policy::{ErrorCode, Mode};
 
 use super::types::{ConfigOption, OptionValue, ServiceError};
-use crate::config::Config;
+use crate::config::{Config, EditMode};
 use crate::models::{self, ModelSelector, keys};
 use crate::project::Project;
 use crate::session::SessionConfigSource;
@@ -13,6 +13,8 @@ use crate::session::SessionConfigSource;
 /// Names of the modes of the policy, which decides where no rule does.
 const MODES: [(&str, Mode); 3] =
     [("permissive", Mode::Permissive), ("prompt", Mode::Prompt), ("strict", Mode::Strict)];
+/// Handling of the agent's edits.
+const EDITS: [(&str, EditMode); 2] = [("apply", EditMode::Apply), ("propose", EditMode::Propose)];
 /// Value of an option without a choice of the user.
 const DEFAULT: &str = "default";
 
@@ -33,12 +35,15 @@ pub(super) fn all(
     let levels = [DEFAULT].into_iter().chain(ThinkingLevel::ALL.map(ThinkingLevel::name));
     let mode = source.mode();
     let mode = MODES.iter().find(|(_, known)| *known == mode).map_or(DEFAULT, |(name, _)| name);
+    let edits = source.edits();
+    let edits = EDITS.iter().find(|(_, known)| *known == edits).map_or(DEFAULT, |(name, _)| name);
     // A profile cannot be removed, so `default` is no value to set.
     let agents = crate::session::profile_names(&project.homes);
     vec![
         option("model", "Model", "model", &model, known),
         option("thinking", "Thinking", "thought_level", level, levels.map(str::to_owned)),
         option("mode", "Mode", "mode", mode, MODES.map(|(name, _)| name.to_owned())),
+        option("edits", "Edits", "_edits", edits, EDITS.map(|(name, _)| name.to_owned())),
         option("agent", "Agent profile", "_agent", agent.unwrap_or(DEFAULT), agents),
     ]
 }
@@ -78,7 +83,16 @@ pub(super) fn set(
             })?;
             session.set_policy(&source.set_mode(*mode));
         }
-        _ => return Err(invalid(format!("unknown option {id:?}; use model, thinking, mode or agent"))),
+        "edits" => {
+            let edits = EDITS.iter().find(|(name, _)| *name == value);
+            let (_, edits) = edits.ok_or_else(|| {
+                invalid(format!("unknown handling of edits {value:?}; use apply or propose"))
+            })?;
+            session.set_policy(&source.set_edits(*edits));
+        }
+        _ => {
+            return Err(invalid(format!("unknown option {id:?}; use model, thinking, mode, edits or agent")));
+        }
     }
     Ok(())
 }

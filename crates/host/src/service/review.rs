@@ -9,10 +9,13 @@ use paths::AbsPath;
 use policy::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use workspace::{Hunk, HunkId, HunkKind, Rejection, Review, ReviewError, RunId, Selection};
+use workspace::{CommitError, Hunk, HunkId, HunkKind, Rejection, Review, ReviewError, RunId, Selection};
 
-use super::{Done, ServiceError, SessionService};
+use super::{ServiceError, SessionService};
 use crate::announce::ProjectHandle;
+
+/// Number of further plans of an acceptance, if the user types meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// Parameters of `review/list`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -93,7 +96,12 @@ pub struct HunkView {
     /// Runs that made it, oldest first.
     pub runs: Vec<String>,
     /// Whether the user changed it since, so that it cannot be rejected.
+    ///
+    /// If it is proposed, it cannot be kept.
     pub edited: bool,
+    /// The lines that a proposed change inserts in place of `now`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposed: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -112,6 +120,16 @@ pub struct TextBefore {
     /// Absent if the review lacks the file, or if it was created or is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The text with the proposed changes, if there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposed: Option<String>,
+}
+
+/// The outcome of keeping changes.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct KeptView {
+    /// Proposed hunks that were not applied.
+    pub conflicts: Vec<ConflictView>,
 }
 
 /// The outcome of a rejection.
@@ -177,25 +195,62 @@ impl SessionService {
         let path = absolute(&path)?;
         blocking(reviewed, move |of| {
             let review = of.project.project.workspace.review(of.name(), &of.all_runs, &of.runs)?;
-            let file = review.files.into_iter().find(|file| file.path == path);
-            Ok(TextBefore { text: file.and_then(|file| file.before).map(|text| text.to_string()) })
+            let Some(file) = review.files.into_iter().find(|file| file.path == path) else {
+                return Ok(TextBefore { text: None, proposed: None });
+            };
+            let is_proposed = file.hunks.iter().any(|hunk| hunk.proposed.is_some());
+            let document = of.project.project.workspace.document(&path).ok().filter(|_| is_proposed);
+            Ok(TextBefore {
+                text: file.before.map(|text| text.to_string()),
+                proposed: document.map(|document| document.text.to_string()),
+            })
         })
         .await
     }
 
-    /// Keeps changes: they leave the review.
+    /// Keeps changes: they leave the review, and those that are proposed are applied.
     ///
     /// # Errors
-    /// As [`SessionService::review`], and when the selection has no change.
-    pub async fn keep(&self, params: KeepChanges, project: ProjectHandle) -> Result<Done, ServiceError> {
+    /// As [`SessionService::review`], when the selection has no change, when the user changed all of the
+    /// proposed ones, or when a commit fails.
+    pub async fn keep(&self, params: KeepChanges, project: ProjectHandle) -> Result<KeptView, ServiceError> {
         let KeepChanges { scope, hunks, path } = params;
         let reviewed = self.reviewed(scope, Arc::new(project)).await?;
         let selected = Selected::read(hunks, path)?;
-        blocking(reviewed, move |of| {
-            of.project.project.workspace.keep(of.name(), &of.all_runs, &of.runs, selected.as_selection())?;
-            Ok(Done {})
+        let (project, runs) = (Arc::clone(&reviewed.project), reviewed.runs.clone());
+        let selected = Arc::new(selected);
+        let of_files = Arc::clone(&selected);
+        let mut is_any = blocking(reviewed, move |of| {
+            let workspace = &of.project.project.workspace;
+            match workspace.keep(of.name(), &of.all_runs, &of.runs, of_files.as_selection()) {
+                Ok(()) => Ok(true),
+                Err(ReviewError::Nothing) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
         })
-        .await
+        .await?;
+        let mut attempts = 0;
+        // Each run's changes are one commit.
+        loop {
+            let (of, runs, selected) = (Arc::clone(&project), runs.clone(), Arc::clone(&selected));
+            let plan = move || of.project.workspace.plan_acceptance(&runs, selected.as_selection());
+            match tokio::task::spawn_blocking(plan).await? {
+                Ok(acceptance) => match project.project.commit_accepted(acceptance).await {
+                    // The user typed meanwhile.
+                    Err(error) if attempts < ATTEMPTS && is_moved(&error) => {
+                        attempts += 1;
+                        continue;
+                    }
+                    committed => committed?,
+                },
+                Err(ReviewError::Nothing) if is_any => return Ok(KeptView { conflicts: Vec::new() }),
+                Err(ReviewError::Conflict { skipped }) if is_any => {
+                    return Ok(KeptView { conflicts: conflicts(skipped) });
+                }
+                Err(error) => return Err(error.into()),
+            }
+            is_any = true;
+        }
     }
 
     /// Removes changes from the current files, as a commit.
@@ -214,12 +269,32 @@ impl SessionService {
         let reviewed = self.reviewed(scope, Arc::new(project)).await?;
         let selected = Selected::read(hunks, path)?;
         let (project, id) = (Arc::clone(&reviewed.project), reviewed.name().to_owned());
+        let runs = reviewed.runs.clone();
+        let selected = Arc::new(selected);
+        let of_files = Arc::clone(&selected);
         let planned = blocking(reviewed, move |of| {
             let workspace = &of.project.project.workspace;
-            Ok(workspace.plan_rejection(of.name(), &of.all_runs, &of.runs, selected.as_selection())?)
+            Ok(workspace.plan_rejection(of.name(), &of.all_runs, &of.runs, of_files.as_selection()))
         });
-        let Rejection { plan, run, rejected, skipped } = planned.await?;
-        project.project.commit_plan_invoked(plan, &run).await?;
+        let planned = planned.await?;
+        let (mut rejected, mut skipped) = (Vec::new(), Vec::new());
+        let mut failure = None;
+        match planned {
+            Ok(Rejection { plan, run, rejected: of_files, skipped: left }) => {
+                project.project.commit_plan_invoked(plan, &run).await?;
+                (rejected, skipped) = (of_files, left);
+            }
+            Err(error @ (ReviewError::Nothing | ReviewError::Conflict { .. })) => failure = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+        let workspace = project.project.workspace.clone();
+        let drop = move || workspace.reject_proposals(&runs, selected.as_selection());
+        rejected.extend(tokio::task::spawn_blocking(drop).await??);
+        match failure {
+            Some(error) if rejected.is_empty() => return Err(error.into()),
+            Some(ReviewError::Conflict { skipped: left }) => skipped = left,
+            _ => {}
+        }
         if let Some(live) = self.find(&id) {
             let mut paths: Vec<_> =
                 rejected.iter().map(|(path, _)| project.project.workspace.relative(path)).collect();
@@ -279,6 +354,11 @@ impl From<ReviewError> for ServiceError {
     }
 }
 
+/// Whether a file changed after the plan was made.
+fn is_moved(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(CommitError::Moved { .. }))
+}
+
 fn absolute(path: &str) -> Result<AbsPath, ServiceError> {
     let invalid = || {
         ServiceError::new(ErrorCode::InvalidArguments, format!("{path:?} is not an absolute path; use one"))
@@ -318,7 +398,7 @@ fn view(review: Review) -> ReviewView {
 }
 
 fn hunk_view(hunk: Hunk) -> HunkView {
-    let Hunk { id, kind, runs, is_edited } = hunk;
+    let Hunk { id, kind, runs, is_edited, proposed } = hunk;
     let (kind, lines) = match kind {
         HunkKind::Lines { before, now, removed } => (HunkKindName::Lines, Some((before, now, removed))),
         HunkKind::Created => (HunkKindName::Created, None),
@@ -340,6 +420,7 @@ fn hunk_view(hunk: Hunk) -> HunkView {
         removed,
         runs: runs.into_iter().map(|run| run.0).collect(),
         edited: is_edited,
+        proposed,
     }
 }
 

@@ -44,6 +44,12 @@ impl From<agent::store::StoreError> for ServiceError {
     }
 }
 
+impl From<paths::StateError> for ServiceError {
+    fn from(error: paths::StateError) -> Self {
+        Self::new(ErrorCode::from(&error), error.to_string())
+    }
+}
+
 impl From<RequestError> for ServiceError {
     fn from(error: RequestError) -> Self {
         match error {

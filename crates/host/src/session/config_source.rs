@@ -18,7 +18,7 @@ use paths::{AbsPath, Homes};
 use policy::{Mode, Policy};
 use tools::{Shell, ToolContext};
 
-use crate::config::Config;
+use crate::config::{Config, EditMode};
 use crate::project::{self, Project};
 
 use super::INSTRUCTIONS;
@@ -52,6 +52,8 @@ struct Current {
     pending: Vec<String>,
     /// The mode that the user chose for the session.
     mode: Option<Mode>,
+    /// The handling of edits that the user chose for the session.
+    edits: Option<EditMode>,
     /// Whether the user chose the model for the session.
     keeps_model: bool,
 }
@@ -103,6 +105,7 @@ impl SessionConfigSource {
             definitions: definition_stamps(homes, &sources),
             reported: HashSet::new(),
             mode: None,
+            edits: None,
             keeps_model: false,
         };
         Ok(Self {
@@ -141,13 +144,28 @@ impl SessionConfigSource {
     pub(crate) fn set_mode(&self, mode: Mode) -> Policy {
         let mut state = self.state();
         state.mode = Some(mode);
-        self.policy_under(&state.config, Some(mode), &state.context)
+        self.policy_under(&state.config, &state)
     }
 
-    fn policy_under(&self, config: &Config, mode: Option<Mode>, context: &Context) -> Policy {
-        let mode = mode.unwrap_or(config.values.policy.mode.0);
+    /// Returns the handling of the session's edits.
+    pub(crate) fn edits(&self) -> EditMode {
+        let state = self.state();
+        state.edits.unwrap_or(state.config.values.edit.mode.0)
+    }
+
+    /// Sets the handling of edits instead of that of the settings; returns the policy.
+    pub(crate) fn set_edits(&self, edits: EditMode) -> Policy {
+        let mut state = self.state();
+        state.edits = Some(edits);
+        self.policy_under(&state.config, &state)
+    }
+
+    fn policy_under(&self, config: &Config, state: &Current) -> Policy {
+        let mode = state.mode.unwrap_or(config.values.policy.mode.0);
+        let edits = state.edits.unwrap_or(config.values.edit.mode.0);
         let policy = self.policy.under(mode, config.rules(), config.values.exec.options());
-        policy.allowing_reads(&self.readable_with(context))
+        let policy = policy.proposing(edits == EditMode::Propose);
+        policy.allowing_reads(&self.readable_with(&state.context))
     }
 
     /// Returns the system prompt, with the context files.
@@ -250,7 +268,6 @@ impl SessionConfigSource {
 
     /// Applies changed settings to the next turn.
     fn apply_config(&self, config: &Config, names: &[String], state: &Current, change: &mut Reload) {
-        let context = &state.context;
         let any =
             |groups: &[&str]| names.iter().any(|name| groups.iter().any(|group| name.starts_with(group)));
         if any(&["tools.discovery"]) {
@@ -262,8 +279,8 @@ impl SessionConfigSource {
         if any(&["edit.", "run.on_unsaved"]) {
             self.context.set_settings(project::tool_settings(config));
         }
-        if any(&["policy.", "exec."]) {
-            change.policy = Some(Arc::new(self.policy_under(config, state.mode, context)));
+        if any(&["policy.", "exec.", "edit.mode"]) {
+            change.policy = Some(Arc::new(self.policy_under(config, state)));
         }
         if let Some(choose) = self.choose.get().filter(|_| {
             !state.keeps_model && any(&["model.d", "providers.", "roles.", "thinking.", "proxy."])

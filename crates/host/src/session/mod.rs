@@ -31,7 +31,7 @@ pub use profile::profile_directory;
 pub(crate) use profile::profile_names;
 pub use prompt::{Focus, Subject, is_undo, planner_help};
 
-use crate::config::Config;
+use crate::config::{Config, EditMode};
 use crate::models::{self, Chosen, ModelSelector};
 use crate::project::Project;
 use crate::request::{BranchReport, BranchRequest, RequestError, Stop};
@@ -452,6 +452,7 @@ fn assemble(
     notes.iter().for_each(|note| source.note(note.clone()));
     let registry = source.registry()?;
     let policy = scope.policy.allowing_reads(&source.readable());
+    let policy = policy.proposing(source.edits() == EditMode::Propose);
     Ok(Assembly { loaded, chosen, prompts, images, registry, policy, notes })
 }
 

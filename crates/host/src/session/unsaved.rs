@@ -39,7 +39,7 @@ impl UnsavedFiles {
         if changed.is_empty() {
             return Vec::new();
         }
-        let open = self.workspace.open_documents().into_iter();
+        let open = self.workspace.applied().open_documents().into_iter();
         let unsaved = open.filter(|document| {
             document.owner == Owner::Editor { dirty: true } && changed.contains(&document.path)
         });

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paths::AbsPath;
-use workspace::{Document, Owner};
+use workspace::Document;
 
 use super::diagnostics::{read, refreshed};
 use crate::answer::Diagnostic;
@@ -180,7 +180,7 @@ async fn check(server: &Server, rule: &CheckRule, docs: &[&Document], clock: Clo
     let others: Vec<Document> = others.filter_map(|path| server.core.workspace.document(path).ok()).collect();
     let mut files = BTreeMap::new();
     for doc in docs.iter().copied().chain(&others) {
-        let is_as_asked = |now: Document| now.text == doc.text && now.owner != Owner::Editor { dirty: true };
+        let is_as_asked = |now: Document| now.text == doc.text && !now.is_unsaved();
         if !server.core.workspace.document(&doc.path).is_ok_and(is_as_asked) {
             return unknown(SaveCheckError::FilesChanged);
         }

@@ -8,7 +8,7 @@ use paths::{AbsPath, path_to_uri};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Peer, RequestError, Room};
-use workspace::{Document, Owner, ReadError};
+use workspace::{Document, ReadError};
 
 use crate::error::{Result, ServerError};
 use crate::files::file_poll::{CHANGED, CREATED, DELETED, PollMode, ProjectReload, wanted};
@@ -154,7 +154,7 @@ impl Server {
         for (path, _) in events.iter().filter(|(path, kind)| *kind == CHANGED && open.contains(path)) {
             let Ok(document) = self.core.workspace.document(path) else { continue };
             let Some(params) = did_save(self, &document) else { continue };
-            if document.owner != (Owner::Editor { dirty: true }) {
+            if !document.is_unsaved() {
                 self.sync(room, &[(path.clone(), Some(document))], None)?;
                 room.notify("textDocument/didSave", &params)?;
             }

@@ -19,7 +19,9 @@ impl ServerPool {
         let mut events: Vec<(AbsPath, u8)> = Vec::new();
         let mut closed: Vec<AbsPath> = Vec::new();
         let mut operations = FileOperations::default();
-        for file in &commit.files {
+        // No file changed; servers get the texts as those of open documents.
+        let files = if commit.is_proposal() { &[] } else { &*commit.files };
+        for file in files {
             match &file.kind {
                 ChangeKind::Modified => events.push((file.path.clone(), CHANGED)),
                 ChangeKind::Created => {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use text::{PositionEncoding, TextEdit};
 use tokio::sync::watch;
 use wire::{Closed, Room};
-use workspace::{Document, Owner};
+use workspace::Document;
 
 use crate::server::view::View;
 use adapters::RecheckRule;
@@ -271,7 +271,7 @@ impl OpenDocuments {
     ) -> Result<Synced, Closed> {
         self.clock += 1;
         let used = self.clock;
-        let unsaved = document.owner == Owner::Editor { dirty: true };
+        let unsaved = document.is_unsaved();
         if let Some(open) = self.open.get_mut(&document.path) {
             (open.used, open.unsaved) = (used, unsaved);
             let found = match Arc::ptr_eq(&open.state.view.text, &document.text) {

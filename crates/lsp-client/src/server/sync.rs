@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use paths::AbsPath;
 use serde_json::{Value, json};
 use wire::Room;
-use workspace::{Document, Owner};
+use workspace::Document;
 
 use crate::diagnostics::Reader;
 use crate::error::{Result, ServerError};
@@ -244,7 +244,7 @@ impl Server {
 
     /// Whether the server reads this document from disk, without its unsaved text.
     pub fn hides(&self, document: &Document) -> bool {
-        document.owner == Owner::Editor { dirty: true }
+        document.is_unsaved()
             && self.core.definition.language_id(document.path.as_path()).is_some()
             && self.is_below(&document.path)
     }
@@ -292,7 +292,7 @@ impl Server {
         let mut sync = |document: &Document| {
             let language = self.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
             // The server knows the disk text of a document that is opened.
-            let unsaved = document.owner == Owner::Editor { dirty: true };
+            let unsaved = document.is_unsaved();
             let before = documents.number(&document.path);
             if before.is_none()
                 && unsaved

@@ -232,7 +232,7 @@ async fn answer_in_place(
     if answer.trim().is_empty() {
         return Ok(Some("the ¶ line stays: there is no answer to replace it".to_owned()));
     }
-    let document = project.workspace.document(path)?;
+    let document = project.workspace.applied().document(path)?;
     let Some(range) =
         editor_sync::filtered_editor::find_whole_lines(&document.text, hidden, request.range.start)
     else {

@@ -88,6 +88,8 @@ pub struct PolicyOptions {
     pub state: Option<StateDir>,
     /// Directories that Pilcrow lets the agent read, also inside `own`.
     pub shown: Vec<AbsPath>,
+    /// Whether permitted edits are only proposed to the user (`edit.mode`).
+    pub proposes: bool,
 }
 
 /// Limits on command lines of a shell.
@@ -117,7 +119,7 @@ impl PolicyOptions {
     pub fn new(trust: TrustStore, root: AbsPath) -> Self {
         let exec = ExecOptions::default();
         let (mode, rules, own, shown) = (Mode::default(), Vec::new(), Vec::new(), Vec::new());
-        Self { mode, yes: false, rules, exec, trust, root, own, state: None, shown }
+        Self { mode, yes: false, rules, exec, trust, root, own, state: None, shown, proposes: false }
     }
 }
 
@@ -218,6 +220,13 @@ impl Policy {
             .rules
             .extend(directories.iter().map(|directory| Rule::for_reading_below(&canonical(directory))));
         options.shown.extend(directories.iter().map(canonical));
+        Self { options: Arc::new(options), ..self.for_concurrent_run() }
+    }
+
+    /// The policy that permits edits only as proposals, or not so.
+    #[must_use]
+    pub fn proposing(&self, proposes: bool) -> Self {
+        let options = PolicyOptions { proposes, ..PolicyOptions::clone(&self.options) };
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
@@ -365,7 +374,7 @@ impl Policy {
 
     /// Permits a plan; asks where the policy or the plan itself requires it.
     ///
-    /// The question shows files, counts and diff.
+    /// The question shows files, counts and diff. A policy that proposes does not ask.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -376,13 +385,18 @@ impl Policy {
         cancel: &CancellationToken,
     ) -> Result<Permit, Denied> {
         let paths = plan.paths();
+        if self.options.proposes {
+            // The user decides when the change is known.
+            self.refuse_denied(Capability::Write, &paths)?;
+            return Ok(Permit { digest: plan.digest(), is_proposal: true });
+        }
         let question = || self.question(plan, &paths);
         let more = plan.confirm();
         let asked = self.permit_paths(Capability::Write, &paths, more, question, approver, cancel).await?;
         if !asked {
             self.confirm(plan, &paths, approver, cancel).await?;
         }
-        Ok(Permit { digest: plan.digest() })
+        Ok(Permit { digest: plan.digest(), is_proposal: false })
     }
 
     fn question(&self, plan: &dyn PlannedChange, paths: &[AbsPath]) -> Question {
@@ -434,7 +448,7 @@ impl Policy {
             let subject = paths.iter().map(|path| self.shown(path)).collect();
             return Err(self.deny(Capability::Write, By::Policy, reason, subject));
         }
-        Ok(Permit { digest: plan.digest() })
+        Ok(Permit { digest: plan.digest(), is_proposal: false })
     }
 
     /// Permits like [`Self::permit_invoked`], but asks the user to confirm lines.
@@ -450,7 +464,7 @@ impl Policy {
         let paths = plan.paths();
         self.refuse_denied(Capability::Write, &paths)?;
         self.confirm(plan, &paths, approver, cancel).await?;
-        Ok(Permit { digest: plan.digest() })
+        Ok(Permit { digest: plan.digest(), is_proposal: false })
     }
 
     /// Permits starting a definition's program; asks once for missing trust.

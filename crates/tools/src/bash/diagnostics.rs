@@ -32,7 +32,7 @@ pub(super) async fn compare(context: &ToolContext, wrote: &CommandChanges, cx: &
 ///
 /// `None` for a file open in the editor: the command did not change its buffer.
 fn forward(context: &ToolContext, back: &FileChange) -> Option<FileChange> {
-    let open = |document: workspace::Document| matches!(document.owner, Owner::Editor { .. });
+    let open = |document: workspace::Document| document.owner != Owner::Disk;
     if context.workspace.document(&back.path).is_ok_and(open) {
         return None;
     }

@@ -284,6 +284,9 @@ impl Bash {
         if !unsaved.is_empty() {
             text.push_str(&format!("\nnot saved: {}", unsaved.join(", ")));
         }
+        if let Some(note) = self.context.proposed_note() {
+            text.push_str(&format!("\n{note}"));
+        }
         text.push_str(&self.render_changes(wrote));
         if !verdict.text.is_empty() {
             text.push_str(&format!("\n{}", verdict.text.trim_end()));

@@ -196,9 +196,22 @@ impl ToolContext {
     ///
     /// Texts are not compared: an editor's text may come without its request line.
     pub(crate) fn unsaved_files(&self) -> Vec<String> {
-        let open = self.workspace.open_documents().into_iter();
+        let open = self.workspace.applied().open_documents().into_iter();
         let unsaved = open.filter(|document| document.owner == Owner::Editor { dirty: true });
         unsaved.map(|document| self.display_path(&document.path)).collect()
+    }
+
+    /// Renders a note about proposed edits, which programs do not see. Blocks.
+    pub(crate) fn proposed_note(&self) -> Option<String> {
+        let files = self.workspace.proposed_files();
+        let count = crate::counted(files.len(), "file");
+        let names: Vec<String> = files.iter().map(|path| self.display_path(path)).collect();
+        (!files.is_empty()).then(|| {
+            let names = names.join(", ");
+            format!(
+                "not on disk: your proposed edits of {count} ({names}); the user has to accept them first"
+            )
+        })
     }
 
     /// Runs `work` on the snapshots. `work` must not block.

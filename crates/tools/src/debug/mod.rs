@@ -217,10 +217,13 @@ impl Debug {
         self.snapshot(session, cx).await
     }
 
-    /// Renders a note about open documents that are not saved.
+    /// Renders a note about open documents that are not saved, and proposed edits.
     fn unsaved_note(&self) -> Option<String> {
         let names = self.context.unsaved_files();
-        (!names.is_empty()).then(|| format!("not saved: {}\n", names.join(", ")))
+        let unsaved = (!names.is_empty()).then(|| format!("not saved: {}", names.join(", ")));
+        let notes = [unsaved, self.context.proposed_note()];
+        let lines: Vec<String> = notes.into_iter().flatten().map(|line| format!("{line}\n")).collect();
+        (!lines.is_empty()).then(|| lines.concat())
     }
 
     fn sessions(&self) -> ToolResult {

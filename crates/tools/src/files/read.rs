@@ -178,6 +178,9 @@ fn outlined(context: &ToolContext, document: &Document, outline: &str) -> ToolRe
 /// Renders notes about a document that cannot be edited or is not saved.
 fn state_notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
+    if document.owner == Owner::Proposed {
+        notes.push("proposed: the user did not accept this text yet, and no file has it".to_owned());
+    }
     if let Owner::Editor { dirty: true } = document.owner {
         let on_disk = if document.path.as_path().exists() { "an older text" } else { "no file yet" };
         notes.push(format!("not saved: this is the editor's text, the disk has {on_disk}"));

@@ -71,7 +71,7 @@ enum Row {
 /// Lists the files that an editor has not saved.
 pub(super) fn unsaved(context: &ToolContext) -> BTreeSet<AbsPath> {
     let open = context.workspace.open_documents().into_iter();
-    open.filter(|it| it.owner == Owner::Editor { dirty: true }).map(|it| it.path).collect()
+    open.filter(|it| it.is_unsaved()).map(|it| it.path).collect()
 }
 
 /// Renders the page of these files.
@@ -257,9 +257,11 @@ fn section(
     }
     page.text.push_str(&source.title(context, document));
     page.text.push_str(&text);
-    let is_unsaved = document.owner == Owner::Editor { dirty: true };
-    if is_unsaved {
-        page.text.push_str("(not saved: this is the editor's text)\n");
+    let is_unsaved = document.is_unsaved();
+    match document.owner {
+        Owner::Editor { dirty: true } => page.text.push_str("(not saved: this is the editor's text)\n"),
+        Owner::Proposed => page.text.push_str("(proposed: no file has this text yet)\n"),
+        Owner::Editor { .. } | Owner::Disk => {}
     }
     if let Some(reason) = &document.blocked {
         page.text.push_str(&format!("(cannot be edited now: {reason})\n"));

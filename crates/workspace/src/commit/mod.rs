@@ -60,6 +60,12 @@ pub enum CommitError {
         /// The state of each file, with the reason; one was not reverted.
         details: Vec<String>,
     },
+    /// The change cannot be a proposal.
+    #[error(
+        "{path}: {what} cannot be proposed; leave it to the user, \
+         or continue after the user sets `edit.mode` to `apply`"
+    )]
+    NotProposed { path: AbsPath, what: &'static str },
     /// A file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -78,6 +84,7 @@ impl CommitError {
             Self::ReadOnly { .. } => ErrorCode::ReadOnly,
             Self::DiskFull { .. } => ErrorCode::DiskFull,
             Self::Held { .. } => ErrorCode::Conflict,
+            Self::NotProposed { .. } => ErrorCode::WrongState,
             Self::Stopped => ErrorCode::Cancelled,
             Self::NotApplied { .. } => ErrorCode::NotApplied,
             Self::PartlyReverted { .. } => ErrorCode::PartlyReverted,
@@ -99,6 +106,8 @@ pub(crate) struct Order {
     /// The commits that it reverts.
     pub undoes: Vec<CommitId>,
     pub redo: bool,
+    /// Whether it makes edits that the user accepted.
+    pub accepted: bool,
 }
 
 /// Commits a permitted plan.
@@ -298,7 +307,7 @@ fn describe(outcome: &ApplyOutcome) -> String {
 }
 
 /// Runs blocking `work` on a thread that may block.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CommitError> + Send + 'static,
 ) -> Result<T, CommitError> {
     match tokio::task::spawn_blocking(work).await {

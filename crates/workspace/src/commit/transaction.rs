@@ -64,7 +64,7 @@ impl Transaction {
         failpoints::point("after-lock", None);
         let journal = Journal::new(&inner.state)?;
         let notes = recovery::recover(&journal)?.iter().map(recovery::note_line).collect();
-        let Order { mut plan, run, undoes, redo } = order;
+        let Order { mut plan, run, undoes, redo, accepted } = order;
         rebase_if_typed(&inner, &mut plan)?;
         let targets: BTreeMap<&AbsPath, &Step> =
             plan.steps.iter().filter_map(|step| Some((step.moved_from.as_ref()?, step))).collect();
@@ -74,7 +74,7 @@ impl Transaction {
 
         inner.describe()?;
         let mut entry = Entry::new(journal.next_id()?, run, plan.label.clone());
-        (entry.undoes, entry.redo) = (undoes, redo);
+        (entry.undoes, entry.redo, entry.accepted) = (undoes, redo, accepted);
         let mut pack = Pack::default();
         entry.steps = plan
             .steps

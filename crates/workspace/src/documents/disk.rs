@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::sync::Arc;
 
-use paths::AbsPath;
+use paths::{AbsPath, path_to_uri};
 
-use crate::ReadError;
 use crate::documents::content::{Content, Image};
+use crate::{ContentHash, Document, Owner, ReadError, Version};
 
 /// Maximum size of a file that is edited or moved, in bytes.
 pub(crate) const MAX_BYTES: u64 = 32 << 20;
@@ -131,6 +131,18 @@ pub(crate) fn same_file(a: &AbsPath, b: &AbsPath) -> bool {
 /// Flushes the entries of a directory to the disk.
 pub(crate) fn sync_directory(directory: &AbsPath) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+/// Reads the document at `path`.
+///
+/// # Errors
+/// [`ReadError`].
+pub(crate) fn document(path: &AbsPath) -> Result<Document, ReadError> {
+    let (bytes, _) = read(path)?;
+    let version = Version { hash: ContentHash::of(&bytes), editor: None };
+    let (text, bom) = text(path, bytes)?;
+    let uri = path_to_uri(path.as_path());
+    Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk, blocked: None })
 }
 
 /// Decodes a file's bytes, without the byte order mark.

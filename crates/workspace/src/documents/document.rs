@@ -42,6 +42,15 @@ pub enum Owner {
     Disk,
     /// An editor has the document open; `dirty` when it differs from the disk.
     Editor { dirty: bool },
+    /// The text has proposed edits, which neither the disk nor an editor has.
+    Proposed,
+}
+
+impl Document {
+    /// Whether the disk has another text.
+    pub fn is_unsaved(&self) -> bool {
+        matches!(self.owner, Owner::Editor { dirty: true } | Owner::Proposed)
+    }
 }
 
 /// The reason why a file cannot be read as text.

@@ -24,7 +24,7 @@ impl ReadCache {
     /// # Errors
     /// [`ReadError`].
     pub fn document(&self, workspace: &Workspace, path: &AbsPath) -> Result<Document, ReadError> {
-        if let Some(document) = workspace.inner.open_document(path) {
+        if let Some(document) = workspace.held_document(path) {
             return Ok(document);
         }
         // Stamp the file before reading the text: a later change has another stamp.

@@ -46,6 +46,9 @@ pub(crate) struct Entry {
     pub undoes: Vec<CommitId>,
     #[serde(default)]
     pub redo: bool,
+    /// Whether the user accepted proposed edits, so that the review omits them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
     /// The name of this point; the entry changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
@@ -376,6 +379,7 @@ impl Entry {
             at_ms,
             undoes: Vec::new(),
             redo: false,
+            accepted: false,
             checkpoint: None,
             steps: Vec::new(),
             made: Vec::new(),

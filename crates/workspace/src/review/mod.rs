@@ -9,7 +9,7 @@
 
 mod rejections;
 mod replay;
-mod tracked;
+pub(crate) mod tracked;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,9 +30,11 @@ use replay::{Replay, TrackedFile, same};
 const REJECTION: &str = "rejection-";
 /// Number of plans of a rejection, if files change meanwhile.
 const ATTEMPTS: usize = 3;
-/// Lock file for decisions.
-const LOCK: &str = "review.lock";
-const LOCK_DEADLINE: Duration = Duration::from_secs(30);
+/// Directory of the decisions and the proposed edits.
+pub(crate) const DIRECTORY: &str = "review";
+/// Lock file for decisions and proposed edits.
+pub(crate) const LOCK: &str = "review.lock";
+pub(crate) const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The changes of some runs that are neither kept nor rejected.
 #[derive(Debug, Default)]
@@ -63,7 +65,13 @@ pub struct Hunk {
     /// The runs that made it, oldest first.
     pub runs: Vec<RunId>,
     /// Whether the user changed it since; it cannot be rejected.
+    ///
+    /// A proposed change cannot be kept then.
     pub is_edited: bool,
+    /// The lines that a proposed change inserts; no file has them yet.
+    ///
+    /// `now` are the lines that it replaces.
+    pub proposed: Option<String>,
 }
 
 /// The id of a hunk, within one review.
@@ -115,7 +123,7 @@ pub enum ReviewError {
     #[error("there is no such change to review; list the changes again")]
     Nothing,
     /// No selected hunk can be rejected.
-    #[error("no change was removed: {}", skipped.iter().map(|it| format!("{}: {}", it.path, it.reason)).collect::<Vec<_>>().join("; "))]
+    #[error("no change was made: {}", skipped.iter().map(|it| format!("{}: {}", it.path, it.reason)).collect::<Vec<_>>().join("; "))]
     Conflict {
         /// The hunks that stay, with the reasons.
         skipped: Vec<Skipped>,
@@ -139,7 +147,7 @@ impl ReviewError {
 }
 
 impl Selection<'_> {
-    fn has(&self, path: &AbsPath, hunk: &HunkId) -> bool {
+    pub(crate) fn has(&self, path: &AbsPath, hunk: &HunkId) -> bool {
         match self {
             Self::All => true,
             Self::File(file) => *file == path,
@@ -149,7 +157,7 @@ impl Selection<'_> {
 }
 
 impl Hunk {
-    fn is_of(&self, scope: &[RunId]) -> bool {
+    pub(crate) fn is_of(&self, scope: &[RunId]) -> bool {
         self.runs.is_empty() || self.runs.iter().any(|run| scope.contains(run))
     }
 }
@@ -162,7 +170,7 @@ impl Workspace {
     /// # Errors
     /// [`ReviewError::Plan`] and [`ReviewError::State`].
     pub fn review(&self, name: &str, runs: &[RunId], scope: &[RunId]) -> Result<Review, ReviewError> {
-        let replay = Replay::run(&self.inner, Some(name), runs)?;
+        let replay = self.replay(name, runs)?;
         let files = replay.files.into_iter().filter_map(|(path, mut file)| {
             let all = hunks(&path, &file);
             // The text before has the changes of other runs.
@@ -174,7 +182,19 @@ impl Workspace {
             let moved_from = (file.from != path).then(|| file.from.clone());
             (!hunks.is_empty()).then_some(ReviewFile { path, moved_from, before, hunks })
         });
-        Ok(Review { files: files.collect() })
+        let mut files: Vec<ReviewFile> = files.chain(self.proposed_changes(scope)).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Review { files })
+    }
+
+    /// Replays the changes of files without proposed edits.
+    ///
+    /// The user decides on proposed edits first.
+    fn replay(&self, name: &str, runs: &[RunId]) -> Result<Replay, ReviewError> {
+        let mut replay = Replay::run(&self.inner, Some(name), runs)?;
+        let proposed = self.proposed_files();
+        replay.files.retain(|path, _| !proposed.contains(path));
+        Ok(replay)
     }
 
     /// Keeps the selected changes of `scope`: they leave the review. Blocks.
@@ -189,7 +209,7 @@ impl Workspace {
         selection: Selection<'_>,
     ) -> Result<(), ReviewError> {
         let _lock = self.inner.state.lock(LOCK, LOCK_DEADLINE)?;
-        let mut replay = Replay::run(&self.inner, Some(name), runs)?;
+        let mut replay = self.replay(name, runs)?;
         let mut changed = Vec::new();
         for (path, file) in &mut replay.files {
             // Last first: the ranges of those before stay.
@@ -219,7 +239,7 @@ impl Workspace {
         scope: &[RunId],
         selection: Selection<'_>,
     ) -> Result<Rejection, ReviewError> {
-        let mut rejection = self.plan_removal(Some(name), runs, scope, selection)?;
+        let mut rejection = self.plan_removal(|| self.replay(name, runs), scope, selection)?;
         rejection.plan.label = match rejection.rejected.len() {
             1 => "reject a change".to_owned(),
             count => format!("reject {count} changes"),
@@ -232,7 +252,8 @@ impl Workspace {
     /// # Errors
     /// [`ReviewError`]; [`ReviewError::Nothing`] if none of them is left.
     pub fn plan_restore(&self, runs: &[RunId]) -> Result<Rejection, ReviewError> {
-        let mut rejection = self.plan_removal(None, runs, runs, Selection::All)?;
+        let replay = || Replay::run(&self.inner, None, runs);
+        let mut rejection = self.plan_removal(replay, runs, Selection::All)?;
         rejection.plan.label = "restore a checkpoint".to_owned();
         Ok(rejection)
     }
@@ -240,12 +261,11 @@ impl Workspace {
     /// Plans again if a file changed after it was read.
     fn plan_removal(
         &self,
-        name: Option<&str>,
-        runs: &[RunId],
+        replay: impl Fn() -> Result<Replay, ReviewError>,
         scope: &[RunId],
         selection: Selection<'_>,
     ) -> Result<Rejection, ReviewError> {
-        let plan = || self.plan_removal_once(Replay::run(&self.inner, name, runs)?, scope, selection);
+        let plan = || self.plan_removal_once(replay()?, scope, selection);
         for _ in 1..ATTEMPTS {
             match plan() {
                 Err(ReviewError::Plan(PlanError::Stale { .. })) => {}
@@ -341,7 +361,10 @@ fn hunks(path: &AbsPath, file: &TrackedFile) -> Vec<(Hunk, Option<tracked::TextH
     let mut all = Vec::new();
     if let (true, Some(_), Some(_)) = (file.from != *path, &file.base, &file.now) {
         let id = id([file.from.to_string().as_bytes(), b""], "moved");
-        all.push((Hunk { id, kind: HunkKind::Moved, runs: file.runs.clone(), is_edited: false }, None));
+        all.push((
+            Hunk { id, kind: HunkKind::Moved, runs: file.runs.clone(), is_edited: false, proposed: None },
+            None,
+        ));
     }
     if let Some(text) = &file.text {
         let (before, now) = (LineIndex::new(text.base()), LineIndex::new(text.now()));
@@ -354,7 +377,10 @@ fn hunks(path: &AbsPath, file: &TrackedFile) -> Vec<(Hunk, Option<tracked::TextH
             let parts = [text.base()[hunk.base.clone()].as_bytes(), text.now()[hunk.now.clone()].as_bytes()];
             let runs = if hunk.runs.is_empty() { file.runs.clone() } else { hunk.runs.clone() };
             let is_edited = hunk.is_edited || file.is_edited;
-            all.push((Hunk { id: id(parts, "lines"), kind: lines, runs, is_edited }, Some(hunk)));
+            all.push((
+                Hunk { id: id(parts, "lines"), kind: lines, runs, is_edited, proposed: None },
+                Some(hunk),
+            ));
         }
         return all;
     }
@@ -369,7 +395,7 @@ fn hunks(path: &AbsPath, file: &TrackedFile) -> Vec<(Hunk, Option<tracked::TextH
         image.as_ref().map(|image| image.hash.to_string()).unwrap_or_default()
     };
     let id = id([hash(&file.base).as_bytes(), hash(&file.now).as_bytes()], "file");
-    all.push((Hunk { id, kind, runs: file.runs.clone(), is_edited: file.is_edited }, None));
+    all.push((Hunk { id, kind, runs: file.runs.clone(), is_edited: file.is_edited, proposed: None }, None));
     all
 }
 
@@ -393,7 +419,7 @@ fn in_scope(all: Vec<(Hunk, Option<tracked::TextHunk>)>, scope: &[RunId]) -> Vec
 }
 
 /// The lines of a byte range that consists of whole lines.
-fn line_range(text: &str, index: &LineIndex, range: &Range<usize>) -> Range<usize> {
+pub(crate) fn line_range(text: &str, index: &LineIndex, range: &Range<usize>) -> Range<usize> {
     let first = index.line_of(range.start);
     if range.is_empty() {
         return first..first;
@@ -436,7 +462,7 @@ fn reject_file(
 }
 
 /// Renders the lines of a hunk for a message.
-fn place(kind: &HunkKind) -> String {
+pub(crate) fn place(kind: &HunkKind) -> String {
     match kind {
         HunkKind::Lines { now, .. } if now.len() < 2 => format!("line {}: ", now.start + 1),
         HunkKind::Lines { now, .. } => format!("lines {}-{}: ", now.start + 1, now.end),

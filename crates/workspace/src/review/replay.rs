@@ -8,14 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::rejections::{Rejections, Saved};
 use super::tracked::{Author, TextHunk, TrackedText};
-use super::{HunkKind, ReviewError};
+use super::{DIRECTORY, HunkKind, ReviewError};
 use crate::documents::content::{Content, Image};
 use crate::journal::{Contents, Entry, Journal, Stored, StoredStep, as_uri};
 use crate::plan::simulate::{Lookup, Source};
 use crate::state::WorkspaceState;
 use crate::{CommitId, RunId};
 
-const DIRECTORY: &str = "review";
 const FORMAT: u64 = 1;
 
 /// Files with changes of some runs, as they are now.
@@ -193,7 +192,7 @@ impl Replay {
         let mut decisions = decisions.into_iter().peekable();
         let last = entries.last().map(|entry| entry.id.clone());
         let mut replay = Self { files: BTreeMap::new(), made: BTreeSet::new(), last };
-        let mut authors = Authors::new(runs);
+        let mut authors = Authors::new(runs, name.is_some());
         let mut rejections = Rejections::default();
         for entry in &entries {
             while let Some(kept) = decisions.next_if(|kept| kept.after.as_ref() < Some(&entry.id)) {
@@ -374,14 +373,16 @@ impl Replay {
 /// Redone commits are the agent's again. For undos of rejections see [`Rejections`].
 struct Authors<'a> {
     runs: &'a [RunId],
+    /// Whether the user has the accepted changes already reviewed.
+    skips_accepted: bool,
     /// Undos of the runs' commits, with the run.
     undos: BTreeMap<CommitId, RunId>,
     commits: BTreeMap<CommitId, RunId>,
 }
 
 impl<'a> Authors<'a> {
-    fn new(runs: &'a [RunId]) -> Self {
-        Self { runs, undos: BTreeMap::new(), commits: BTreeMap::new() }
+    fn new(runs: &'a [RunId], skips_accepted: bool) -> Self {
+        Self { runs, skips_accepted, undos: BTreeMap::new(), commits: BTreeMap::new() }
     }
 
     fn of(&mut self, entry: &Entry) -> Author {
@@ -400,7 +401,7 @@ impl<'a> Authors<'a> {
             self.undos.insert(entry.id.clone(), run);
             return Author::User;
         }
-        if self.runs.contains(&entry.run) {
+        if self.runs.contains(&entry.run) && !(entry.accepted && self.skips_accepted) {
             self.commits.insert(entry.id.clone(), entry.run.clone());
             return Author::Agent(entry.run.clone());
         }

@@ -68,21 +68,32 @@ impl TrackedText {
         }
     }
 
+    /// The changes on another text of the user, as a merge placed them.
+    pub(crate) fn rebased(&self, base: &str, now: &str) -> Self {
+        let marks = map_marks(self.marks.clone(), &text::diff_edits(&self.now, now));
+        Self { base: base.to_owned(), now: now.to_owned(), marks }
+    }
+
     /// The hunks, in order.
     pub fn hunks(&self) -> Vec<TextHunk> {
         let hunk = |(base, now): (Range<usize>, Range<usize>)| {
-            let authors = self.marks.iter().filter(|(range, _)| meet(range, &now)).map(|(_, author)| author);
-            let (mut runs, mut is_edited) = (Vec::new(), false);
-            for author in authors {
-                match author {
-                    Author::User => is_edited = true,
-                    Author::Agent(run) if runs.contains(run) => {}
-                    Author::Agent(run) => runs.push(run.clone()),
-                }
-            }
-            TextHunk { base, now, runs, is_edited }
+            let mut marks = self.marks.iter().filter(|(range, _)| meet(range, &now));
+            let is_edited = marks.any(|(_, author)| *author == Author::User);
+            TextHunk { base, runs: self.runs_of(&now), now, is_edited }
         };
         text::diff_lines(&self.base, &self.now).into_iter().map(hunk).collect()
+    }
+
+    /// The runs that changed these lines of the current text, oldest first.
+    pub(crate) fn runs_of(&self, lines: &Range<usize>) -> Vec<RunId> {
+        let mut runs = Vec::new();
+        for (_, author) in self.marks.iter().filter(|(range, _)| meet(range, lines)) {
+            match author {
+                Author::Agent(run) if !runs.contains(run) => runs.push(run.clone()),
+                Author::Agent(_) | Author::User => {}
+            }
+        }
+        runs
     }
 
     /// Keeps a hunk: both sides have its current lines.
@@ -155,10 +166,7 @@ impl TrackedText {
 
     /// Maps the marks over the edits and adds the edits' own.
     fn mark(&mut self, edits: &[TextEdit], author: &Author) {
-        let mut marks: Vec<_> = std::mem::take(&mut self.marks)
-            .into_iter()
-            .filter_map(|(range, by)| Some((surviving(&range, edits)?, by)))
-            .collect();
+        let mut marks = map_marks(std::mem::take(&mut self.marks), edits);
         let mut shift: isize = 0;
         for edit in edits {
             let start = edit.range.start.saturating_add_signed(shift);
@@ -167,6 +175,11 @@ impl TrackedText {
         }
         self.marks = marks;
     }
+}
+
+/// Maps marks over the edits; those of replaced texts are dropped.
+fn map_marks(marks: Vec<(Range<usize>, Author)>, edits: &[TextEdit]) -> Vec<(Range<usize>, Author)> {
+    marks.into_iter().filter_map(|(range, by)| Some((surviving(&range, edits)?, by))).collect()
 }
 
 fn count_lines(text: &str) -> HashMap<&str, usize> {

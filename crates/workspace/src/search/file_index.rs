@@ -143,7 +143,7 @@ impl WordFilter {
     /// unnoticed.
     pub fn may_be_in(&self, path: &AbsPath) -> bool {
         let Self { workspace, current, .. } = self;
-        if workspace.inner.open_document(path).is_some() {
+        if workspace.held_document(path).is_some() {
             return true;
         }
         let index = &workspace.inner.index;

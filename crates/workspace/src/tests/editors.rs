@@ -12,8 +12,8 @@ use crate::{
 
 /// Holds `*.open` files with unsaved text; refuses those whose path is listed.
 #[derive(Default)]
-struct Scripted {
-    texts: Mutex<BTreeMap<AbsPath, String>>,
+pub(super) struct Scripted {
+    pub(super) texts: Mutex<BTreeMap<AbsPath, String>>,
     refuses: Mutex<BTreeMap<AbsPath, ApplyOutcome>>,
     cannot_revert: Mutex<bool>,
     reverted: Mutex<Vec<AbsPath>>,
@@ -21,7 +21,7 @@ struct Scripted {
     follows: Mutex<Option<usize>>,
     blocked: Mutex<Option<String>>,
     /// Texts that the user types, last first: one after each read of a document.
-    typed: Mutex<Vec<String>>,
+    pub(super) typed: Mutex<Vec<String>>,
     /// The write of another program during the commit.
     meanwhile: Mutex<Option<(AbsPath, String)>>,
 }

@@ -8,6 +8,7 @@ mod editors;
 mod file_index;
 mod places;
 mod plans;
+mod proposals;
 mod reviews;
 mod searching;
 mod undos;

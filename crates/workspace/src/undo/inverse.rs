@@ -46,7 +46,7 @@ pub(crate) fn plan(
         return Err(UndoError::NothingFits { skipped });
     }
     let undoes = entries.iter().map(|entry| entry.id.clone()).collect();
-    Ok(UndoPlan { plan, undoes, skipped, redo })
+    Ok(UndoPlan { plan, undoes, skipped, redo, drops: None })
 }
 
 /// Omits further names of one file if their contents would differ.

@@ -11,6 +11,7 @@ use paths::{AbsPath, StateError};
 use policy::ErrorCode;
 
 use crate::journal::{Entry, Journal};
+use crate::plan::simulate::Files;
 use crate::state::WorkspaceState;
 use crate::{CommitId, CommitRecord, Plan, PlanError, RunId};
 
@@ -35,6 +36,8 @@ pub struct UndoPlan {
     /// Changes that cannot be mapped and stay.
     pub skipped: Vec<Skipped>,
     pub(crate) redo: bool,
+    /// The run whose proposed edits the undo drops.
+    pub(crate) drops: Option<RunId>,
 }
 
 /// A change that the undo does not revert.
@@ -102,11 +105,20 @@ pub(crate) fn plan_undo(inner: &WorkspaceState, which: &Undo) -> Result<UndoPlan
     let chosen: Vec<&Entry> = match which {
         Undo::LastRun => {
             let last = entries.iter().rev().filter(is_open).find(|entry| is_normal(entry));
-            let run = &last.ok_or(UndoError::Nothing { what: "undo" })?.run;
+            let last = last.map(|last| &last.run);
+            if let Some(run) = inner.last_proposing_run().filter(|run| last.is_none_or(|it| it.0 <= run.0)) {
+                return plan_undo(inner, &Undo::Run(run));
+            }
+            let run = last.ok_or(UndoError::Nothing { what: "undo" })?;
             entries.iter().filter(|entry| entry.run == *run && is_normal(entry)).filter(is_open).collect()
         }
         Undo::Run(run) => {
             let all = entries.iter().filter(|entry| entry.run == *run && is_normal(entry));
+            let proposed = inner.count_proposed(run);
+            if proposed > 0 {
+                let open: Vec<_> = all.filter(is_open).collect();
+                return with_drops(inner, &journal, &open, run, proposed);
+            }
             open_ones(all.collect(), is_open, &run.0)?
         }
         Undo::Commit(id) => {
@@ -126,6 +138,28 @@ pub(crate) fn plan_undo(inner: &WorkspaceState, which: &Undo) -> Result<UndoPlan
         }
     };
     inverse::plan(inner, &journal, &chosen, false)
+}
+
+/// Plans the undo of a run with proposed edits, which it drops.
+fn with_drops(
+    inner: &WorkspaceState,
+    journal: &Journal,
+    chosen: &[&Entry],
+    run: &RunId,
+    proposed: usize,
+) -> Result<UndoPlan, UndoError> {
+    let dropped = match proposed {
+        1 => "drop a proposed change".to_owned(),
+        count => format!("drop {count} proposed changes"),
+    };
+    let drops = Some(run.clone());
+    if chosen.is_empty() {
+        let plan = Files::new(inner).into_plan(format!("undo: {dropped}"))?;
+        return Ok(UndoPlan { plan, undoes: Vec::new(), skipped: Vec::new(), redo: false, drops });
+    }
+    let mut planned = inverse::plan(inner, journal, chosen, false)?;
+    planned.plan.label = format!("{}; {dropped}", planned.plan.label);
+    Ok(UndoPlan { drops, ..planned })
 }
 
 /// Plans the redo, which reverts the last undo.

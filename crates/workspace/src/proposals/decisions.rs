@@ -1,0 +1,288 @@
+//! Decisions about proposed edits: acceptance is a commit, and a rejection only drops them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use paths::{AbsPath, StateError};
+use policy::Permit;
+use text::{LineIndex, TextEdit};
+
+use super::merge::Change;
+use super::{Accepting, Editing, Merged, Proposal};
+use crate::commit::{Order, blocking};
+use crate::plan::simulate::Files;
+use crate::review::{line_range, place};
+use crate::state::WorkspaceState;
+use crate::{
+    Commit, CommitError, Hunk, HunkId, HunkKind, Operation, Plan, ReviewError, ReviewFile, RunId, Selection,
+    Skipped, Workspace,
+};
+
+/// The plan to make proposed edits.
+#[derive(Debug)]
+pub struct Acceptance {
+    pub plan: Plan,
+    /// The run that proposed them.
+    pub run: RunId,
+    /// Selected changes that stay proposals, because the user changed their lines.
+    pub skipped: Vec<Skipped>,
+    accepted: BTreeMap<AbsPath, Accepted>,
+}
+
+/// The accepted changes of a file.
+#[derive(Debug)]
+struct Accepted {
+    /// The user's text after it.
+    after: String,
+    /// The base of the rest of the proposal; `None` if nothing is left.
+    base: Option<String>,
+}
+
+/// A proposed change for a decision; without lines for a whole file.
+struct Proposed {
+    hunk: Hunk,
+    lines: Option<Change>,
+}
+
+impl Merged {
+    /// The changes to decide on, in order of position.
+    fn hunks(&self, proposal: &Proposal) -> Vec<Proposed> {
+        let Proposal { path, text, runs, .. } = proposal;
+        let mut seen = BTreeMap::new();
+        let mut hunk = |kind: HunkKind, removed: &str, new: &str, runs: Vec<RunId>, fits: bool| {
+            let path = path.to_string();
+            let parts = [path.as_bytes(), b"proposed", &[u8::from(fits)], removed.as_bytes(), new.as_bytes()];
+            let hash = xxhash_rust::xxh3::xxh3_64(&parts.join(&0));
+            let nth: &mut usize = seen.entry(hash).or_default();
+            *nth += 1;
+            let id = HunkId(format!("{hash:016x}-{nth}"));
+            Hunk { id, kind, runs, is_edited: !fits, proposed: Some(new.to_owned()) }
+        };
+        let Some(current) = &self.current else {
+            let hunk = hunk(HunkKind::Created, "", text.now(), runs.clone(), !self.is_lost);
+            return vec![Proposed { hunk, lines: None }];
+        };
+        let index = LineIndex::new(&current.text);
+        let proposed = |change: &Change| {
+            let at = line_range(&current.text, &index, &change.current);
+            let removed = &current.text[change.current.clone()];
+            let kind = HunkKind::Lines { before: at.clone(), now: at, removed: removed.to_owned() };
+            let mut of = text.runs_of(&change.proposed);
+            if of.is_empty() {
+                of.clone_from(runs);
+            }
+            let hunk = hunk(kind, removed, &text.now()[change.proposed.clone()], of, change.fits);
+            Proposed { hunk, lines: Some(change.clone()) }
+        };
+        self.changes.iter().map(proposed).collect()
+    }
+}
+
+/// Gives both sides the same lines in the places of these changes.
+fn replace_all<'a>(
+    of: &str,
+    with: &str,
+    changes: impl Iterator<Item = &'a Change>,
+    sides: impl Fn(&Change) -> (Range<usize>, Range<usize>),
+) -> String {
+    let edits: Vec<TextEdit> = changes
+        .map(|change| {
+            let (range, new) = sides(change);
+            TextEdit::replace(range, &with[new])
+        })
+        .collect();
+    text::apply(of, &edits).unwrap_or_else(|error| {
+        tracing::debug!(%error, "changes of a proposal overlap");
+        of.to_owned()
+    })
+}
+
+impl WorkspaceState {
+    /// The last run with proposed edits.
+    pub(crate) fn last_proposing_run(&self) -> Option<RunId> {
+        let proposals = self.proposals();
+        proposals.values().flat_map(|it| &it.runs).max_by(|a, b| a.0.cmp(&b.0)).cloned()
+    }
+
+    /// Number of proposed changes of a run. Blocks.
+    pub(crate) fn count_proposed(&self, run: &RunId) -> usize {
+        let hunks = |proposal: &Proposal| proposal.merged(self).hunks(proposal);
+        let proposals = self.proposals();
+        proposals.values().flat_map(hunks).filter(|it| it.hunk.is_of(std::slice::from_ref(run))).count()
+    }
+}
+
+impl Workspace {
+    /// The proposed changes of `scope`, by file. Blocks.
+    pub(crate) fn proposed_changes(&self, scope: &[RunId]) -> Vec<ReviewFile> {
+        let proposals = self.inner.proposals();
+        let files = proposals.values().filter_map(|proposal| {
+            let merged = proposal.merged(&self.inner);
+            let hunks = merged.hunks(proposal).into_iter().map(|it| it.hunk).filter(|it| it.is_of(scope));
+            let hunks: Vec<Hunk> = hunks.collect();
+            let before = merged.current.map(|document| document.text);
+            let path = proposal.path.clone();
+            (!hunks.is_empty()).then_some(ReviewFile { path, moved_from: None, before, hunks })
+        });
+        files.collect()
+    }
+
+    /// The files with proposed changes of `scope`. Blocks.
+    pub fn proposed_files_of(&self, scope: &[RunId]) -> Vec<AbsPath> {
+        self.proposed_changes(scope).into_iter().map(|file| file.path).collect()
+    }
+
+    /// Plans to make the selected proposed changes of `scope`.
+    ///
+    /// Only those of their oldest run. Blocks.
+    ///
+    /// # Errors
+    /// [`ReviewError`]; [`ReviewError::Nothing`] if none is left.
+    pub fn plan_acceptance(
+        &self,
+        scope: &[RunId],
+        selection: Selection<'_>,
+    ) -> Result<Acceptance, ReviewError> {
+        let proposals = self.inner.proposals();
+        let mut skipped = Vec::new();
+        let mut found = Vec::new();
+        for proposal in proposals.values() {
+            let merged = proposal.merged(&self.inner);
+            let mut hunks = merged.hunks(proposal);
+            hunks.retain(|it| it.hunk.is_of(scope) && selection.has(&proposal.path, &it.hunk.id));
+            let (edited, fitting): (Vec<_>, Vec<_>) = hunks.into_iter().partition(|it| it.hunk.is_edited);
+            skipped.extend(edited.iter().map(|it| Skipped {
+                path: proposal.path.clone(),
+                reason: format!("{}you changed it since", place(&it.hunk.kind)),
+            }));
+            found.push((proposal, merged, fitting));
+        }
+        let of = |it: &Proposed| it.hunk.runs.last().cloned();
+        let Some(run) =
+            found.iter().flat_map(|(_, _, hunks)| hunks).filter_map(of).min_by(|a, b| a.0.cmp(&b.0))
+        else {
+            return Err(match skipped.is_empty() {
+                true => ReviewError::Nothing,
+                false => ReviewError::Conflict { skipped },
+            });
+        };
+        let mut files = Files::new(&*self.inner);
+        let mut accepted = BTreeMap::new();
+        let mut count = 0;
+        for (proposal, merged, mut hunks) in found {
+            hunks.retain(|it| of(it).as_ref() == Some(&run));
+            if hunks.is_empty() {
+                continue;
+            }
+            count += hunks.len();
+            let path = proposal.path.clone();
+            let Some(document) = &merged.current else {
+                let text = merged.text.now().to_owned();
+                accepted.insert(path.clone(), Accepted { after: text.clone(), base: None });
+                files.make(Operation::Create { path, text, replaces: None })?;
+                continue;
+            };
+            let changes = || hunks.iter().filter_map(|it| it.lines.as_ref());
+            let (proposed, is_left) = (&proposal.text, merged.changes.len() > hunks.len());
+            let both = |it: &Change| (it.base.clone(), it.proposed.clone());
+            let base = replace_all(proposed.base(), proposed.now(), changes(), both);
+            let edit =
+                |it: &Change| TextEdit::replace(it.current.clone(), &proposed.now()[it.proposed.clone()]);
+            let edits: Vec<_> = changes().map(edit).collect();
+            let both = |it: &Change| (it.current.clone(), it.proposed.clone());
+            let after = replace_all(&document.text, proposed.now(), changes(), both);
+            accepted.insert(path.clone(), Accepted { after, base: is_left.then_some(base) });
+            files.make(Operation::Edit { path, expected: document.version, edits })?;
+        }
+        let label = match count {
+            1 => "accept a proposed change".to_owned(),
+            count => format!("accept {count} proposed changes"),
+        };
+        let plan = files.into_plan(label)?;
+        Ok(Acceptance { plan, run, skipped, accepted })
+    }
+
+    /// Makes accepted changes in the editor or on the disk.
+    ///
+    /// # Errors
+    /// [`CommitError`]; the changes stay proposals then.
+    pub async fn commit_acceptance(
+        &self,
+        acceptance: Acceptance,
+        permit: Permit,
+    ) -> Result<Arc<Commit>, CommitError> {
+        let Acceptance { plan, run, accepted, .. } = acceptance;
+        let accepted = Arc::new(accepted);
+        let update = |end: Option<bool>| {
+            let (inner, accepted) = (Arc::clone(&self.inner), Arc::clone(&accepted));
+            blocking(move || {
+                let mut editing = Editing::begin(&inner)?;
+                for (path, Accepted { after, base }) in &*accepted {
+                    let Some(proposal) = editing.files.get_mut(path) else { continue };
+                    let rest = base.as_ref().map(|base| proposal.text.rebased(base, proposal.text.now()));
+                    match (end, rest) {
+                        (None, _) => {
+                            let base = base.clone().unwrap_or_else(|| proposal.text.now().to_owned());
+                            proposal.accepting = Some(Accepting { after: after.clone(), base });
+                        }
+                        (Some(false), _) => proposal.accepting = None,
+                        (Some(true), Some(text)) => (proposal.text, proposal.accepting) = (text, None),
+                        (Some(true), None) => drop(editing.files.remove(path)),
+                    }
+                }
+                Ok(editing.store()?)
+            })
+        };
+        update(None).await?;
+        let order = Order { plan, run, undoes: Vec::new(), redo: false, accepted: true };
+        let committed = self.spawn_commit(permit, order).await;
+        update(Some(committed.is_ok())).await?;
+        committed
+    }
+
+    /// Drops the proposed edits of a run, as part of its undo.
+    pub(crate) async fn drop_proposals(&self, run: &RunId) -> Result<(), CommitError> {
+        let (workspace, scope) = (self.clone(), vec![run.clone()]);
+        blocking(move || Ok(workspace.reject_proposals(&scope, Selection::All).map(drop)?)).await
+    }
+
+    /// Drops the selected proposed changes of `scope`; returns them. Blocks.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn reject_proposals(
+        &self,
+        scope: &[RunId],
+        selection: Selection<'_>,
+    ) -> Result<Vec<(AbsPath, Hunk)>, StateError> {
+        if self.inner.proposals().is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut editing = Editing::begin(&self.inner)?;
+        let mut rejected = Vec::new();
+        for (path, proposal) in editing.files.clone() {
+            let merged = proposal.merged(&self.inner);
+            let mut hunks = merged.hunks(&proposal);
+            let count = hunks.len();
+            hunks.retain(|it| it.hunk.is_of(scope) && selection.has(&path, &it.hunk.id));
+            if hunks.is_empty() {
+                continue;
+            }
+            if hunks.len() == count {
+                editing.files.remove(&path);
+            } else {
+                let changes = hunks.iter().filter_map(|it| it.lines.as_ref());
+                let both = |it: &Change| (it.proposed.clone(), it.base.clone());
+                let now = replace_all(proposal.text.now(), proposal.text.base(), changes, both);
+                let text = proposal.text.rebased(proposal.text.base(), &now);
+                editing.files.insert(path.clone(), Proposal { text, ..proposal });
+            }
+            rejected.extend(hunks.into_iter().map(|it| (path.clone(), it.hunk)));
+        }
+        if !rejected.is_empty() {
+            editing.store()?;
+        }
+        Ok(rejected)
+    }
+}
