@@ -44,6 +44,7 @@ mod models;
 mod nasty_rename;
 mod odd_names;
 mod owner;
+mod proposals;
 mod reading;
 mod real_actions;
 mod real_projects;

@@ -86,7 +86,7 @@ fn hunks_are_kept_and_rejected_in_the_editor() {
 
     // The user's line stays; the rejected one leaves the buffer, and the disk was never changed.
     let kept = id(&listed, "a.py", 0);
-    assert_eq!(review(&mut editor, "keep", json!({ "hunks": [kept] }))["result"], json!({}));
+    assert_eq!(review(&mut editor, "keep", json!({ "hunks": [kept] }))["result"], json!({ "conflicts": [] }));
     assert_eq!(hunks(&review(&mut editor, "list", json!({}))["result"]), all[1..]);
     let rejected = review(&mut editor, "reject", json!({ "path": path(&sandbox, "a.py") }));
     assert_eq!(rejected["result"], json!({ "rejected": 1, "conflicts": [] }));

@@ -422,15 +422,18 @@ impl Workspace {
             let what = "an undo of changes that are applied";
             return Err(CommitError::NotProposed { path: step.path.clone(), what });
         }
-        if let Some(dropped) = drops {
-            self.drop_proposals(&dropped).await?;
-            if plan.is_empty() {
-                let commit = Arc::new(Commit::proposed(run, plan.label, Vec::new(), Vec::new()));
-                self.notify(&commit);
-                return Ok(commit);
-            }
+        if let Some(dropped) = drops.as_ref().filter(|_| plan.is_empty()) {
+            self.drop_proposals(dropped).await?;
+            let commit = Arc::new(Commit::proposed(run, plan.label, Vec::new(), Vec::new()));
+            self.notify(&commit);
+            return Ok(commit);
         }
-        self.spawn_commit(permit, Order { plan, run: run.clone(), undoes, redo, accepted: false }).await
+        let order = Order { plan, run: run.clone(), undoes, redo, accepted: false };
+        let commit = self.spawn_commit(permit, order).await?;
+        if let Some(dropped) = &drops {
+            self.drop_proposals(dropped).await?;
+        }
+        Ok(commit)
     }
 
     /// The journal's commits, newest first. Blocks.

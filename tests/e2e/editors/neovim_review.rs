@@ -127,6 +127,42 @@ fn neovim_keeps_and_rejects_changes_by_keys() {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
+fn neovim_keeps_and_rejects_proposals_by_keys() {
+    let _alone = alone();
+    let mut sandbox = project();
+    sandbox.variables.insert("PILCROW_EDIT_MODE".to_owned(), "propose".to_owned());
+    let neovim = start(&sandbox, &["a.txt"]);
+    neovim.keys("ichange it<C-s><Esc>");
+    neovim.answer("Allow");
+    neovim.wait_lua("the end of the run", &shown("Done."));
+    // The buffer has the user's text: the proposed lines are below it.
+    let all = "+one ¶ proposed\n-ONE\n two\n+three ¶ proposed\n-THREE\n-and more\n four\n+five ¶ proposed\n six\n seven\n";
+    wait_marked(&neovim, "the proposals are shown", "a.txt", all);
+    assert_eq!(sandbox.read("a.txt"), TEXT);
+    neovim.keys("<C-w>hjotyped<Esc>");
+    let typed = all.replace(" two\n", " two\n typed\n");
+    wait_marked(&neovim, "the proposals follow the typing", "a.txt", &typed);
+
+    neovim.keys("gg]h\\k");
+    let kept = typed.replace("+three ¶ proposed\n-THREE\n-and more\n", " THREE\n and more\n");
+    wait_marked(&neovim, "one is applied", "a.txt", &kept);
+    assert_eq!(sandbox.read("a.txt"), TEXT);
+    neovim.keys("]h\\rno hurry<CR>");
+    let rejected = kept.replace("+five ¶ proposed\n", " five\n");
+    wait_marked(&neovim, "one is rejected", "a.txt", &rejected);
+    neovim.wait_lua("the model gets the reason", &shown("I rejected one of your changes in a.txt"));
+
+    // The editor's own undo reverts what was kept, and the list has the rest.
+    neovim.keys(":Pilcrow changes<CR>");
+    neovim.wait("the list", "&buftype", |kind| kind == "quickfix");
+    assert_eq!(listed(&neovim), "a.txt:1 proposed +1 -1\nmade.txt:1 new file\nold.txt:1 deleted\n");
+    neovim.keys(":cclose<CR>u");
+    let undone = rejected.replace(" THREE\n and more\n", " three\n");
+    wait_marked(&neovim, "undo reverts it", "a.txt", &undone);
+}
+
+#[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn neovim_reviews_a_run_after_a_restart() {
     let _alone = alone();
     let sandbox = project();

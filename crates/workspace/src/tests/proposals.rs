@@ -142,8 +142,11 @@ fn a_proposal_is_seen_and_changes_no_file() {
     let other = open_again(&session);
     assert_eq!(other.shown(), session.shown());
     other.edit("a", "three", "3");
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    assert_eq!(session.seen("a"), "one\n2\n3\n");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while session.seen("a") != "one\n2\n3\n" {
+        assert!(std::time::Instant::now() < deadline, "{}", session.seen("a"));
+        std::thread::yield_now();
+    }
 }
 
 fn open_again(session: &Session) -> Session {
@@ -320,6 +323,22 @@ fn runs_are_accepted_and_dropped_on_their_own() {
     assert_eq!(history(&session), [(label.clone(), Some(1)), (label, Some(0))]);
     session.fixture.apply_undo(session.workspace().plan_undo(&Undo::Run(session.runs[0].clone())));
     assert_eq!(session.fixture.text("a"), "1\n2\nthree\n");
+}
+
+#[test]
+fn undo_of_a_run_reverts_and_drops_its_changes() {
+    let session = Session::with_editor(&[("a", "1\n2\n3\n4\n")], "a", "1\n2\n3\n4\n");
+    session.edit("a", "1", "one");
+    session.edit("a", "3", "three");
+    let first = session.hunk(0, 0);
+    session.accept(Selection::Hunks(&[first])).unwrap();
+    session.types("a", "one\n2\n3\n4\nmine\n");
+    let undo = session.workspace().plan_undo(&Undo::LastRun);
+    let label = "undo: accept a proposed change; drop a proposed change";
+    assert_eq!(undo.as_ref().unwrap().plan.label(), label);
+    session.fixture.apply_undo(undo);
+    assert_eq!((session.users("a"), session.seen("a")), ("1\n2\n3\n4\nmine\n".into(), session.users("a")));
+    assert_eq!(session.shown(), [""; 0]);
 }
 
 #[test]

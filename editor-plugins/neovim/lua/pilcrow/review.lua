@@ -28,6 +28,7 @@ local sessions = {}
 ---@field session string
 ---@field hunk table
 ---@field mark integer
+---@field below? integer the mark of the proposed lines
 
 -- The changes in each buffer that has some, or had.
 ---@type table<integer, pilcrow.Change[]>
@@ -53,25 +54,51 @@ end
 -- What happened to a whole file.
 local function event_of(file, hunk)
   local events = { created = 'new file', deleted = 'deleted', content = 'changed, not text' }
+  if value(hunk.proposed) then
+    return 'proposed ' .. (hunk.edited and 'file is gone' or events[hunk.kind])
+  end
   return events[hunk.kind] or 'moved from ' .. vim.fn.fnamemodify(value(file.moved_from) or '', ':.')
 end
 
-local function removed_lines(buffer, hunk)
+-- Whole lines for a place beside the text.
+local function virtual_lines(buffer, text, group)
   local tab = (' '):rep(vim.bo[buffer].tabstop)
   return vim.tbl_map(function(line)
-    local text = line:gsub('\r$', ''):gsub('\t', tab)
-    local padding = math.max(vim.o.columns - vim.fn.strdisplaywidth(text), 0)
-    return { { text .. (' '):rep(padding), 'PilcrowRemoved' } }
-  end, vim.split(hunk.removed, '\n', { trimempty = true, plain = true }))
+    local shown = line:gsub('\r$', ''):gsub('\t', tab)
+    local padding = math.max(vim.o.columns - vim.fn.strdisplaywidth(shown), 0)
+    return { { shown .. (' '):rep(padding), group } }
+  end, vim.split((text:gsub('\n$', '')), '\n', { plain = true }))
+end
+
+-- Marks lines that the agent proposes to replace, with the proposed lines below them.
+local function mark_proposed(buffer, hunk, options)
+  local count = vim.api.nvim_buf_line_count(buffer)
+  local first, last, below = hunk.now[1], hunk.now[2], nil
+  local note = hunk.edited and '¶ proposed, conflicts with your text' or '¶ proposed'
+  options.virt_text = { { note, 'Comment' } }
+  options.virt_lines = hunk.proposed ~= '' and virtual_lines(buffer, hunk.proposed, 'PilcrowAdded') or nil
+  if last == first then
+    options.virt_lines_above = first < count
+  else
+    options.end_row, options.end_col = last, 0
+    options.hl_group, options.hl_eol = 'PilcrowRemoved', true
+    if last > first + 1 then
+      below = vim.api.nvim_buf_set_extmark(buffer, MARKS, last - 1, 0, { virt_lines = options.virt_lines, strict = false })
+      options.virt_lines = nil
+    end
+  end
+  return vim.api.nvim_buf_set_extmark(buffer, MARKS, math.min(first, count - 1), 0, options), below
 end
 
 local function mark(buffer, file, hunk)
   local options = { strict = false, priority = 100 }
   local first = 0
-  if hunk.kind == 'lines' then
+  if hunk.kind == 'lines' and value(hunk.proposed) then
+    return mark_proposed(buffer, hunk, options)
+  elseif hunk.kind == 'lines' then
     local count = vim.api.nvim_buf_line_count(buffer)
     first = math.min(hunk.now[1], count - 1)
-    options.virt_lines = removed_lines(buffer, hunk)
+    options.virt_lines = hunk.removed ~= '' and virtual_lines(buffer, hunk.removed, 'PilcrowRemoved') or nil
     options.virt_lines_above = hunk.now[1] < count
     if hunk.now[2] > hunk.now[1] then
       options.end_row, options.end_col = hunk.now[2], 0
@@ -160,15 +187,26 @@ local function draw(buffer, path, id, file)
   for _, change in ipairs(shown[buffer]) do
     if change.session == id then
       vim.api.nvim_buf_del_extmark(buffer, MARKS, change.mark)
+      if change.below then
+        vim.api.nvim_buf_del_extmark(buffer, MARKS, change.below)
+      end
     else
       table.insert(changes, change)
     end
   end
   for _, hunk in ipairs(file and file.hunks or {}) do
-    table.insert(changes, { session = id, hunk = hunk, mark = mark(buffer, file, hunk) })
+    local id_of_mark, below = mark(buffer, file, hunk)
+    table.insert(changes, { session = id, hunk = hunk, mark = id_of_mark, below = below })
   end
   shown[buffer] = changes
   set_keys(buffer, #changes > 0)
+end
+
+-- How many lines a change adds and removes.
+local function lines_text(hunk, now, before)
+  local proposed = value(hunk.proposed)
+  local added = proposed and #vim.split(proposed, '\n', { trimempty = true }) or now[2] - now[1]
+  return ('%s+%d -%d'):format(proposed and 'proposed ' or '', added, before[2] - before[1])
 end
 
 local function items()
@@ -180,7 +218,7 @@ local function items()
         table.insert(found, {
           filename = path,
           lnum = now and now[1] + 1 or 1,
-          text = now and ('+%d -%d'):format(now[2] - now[1], before[2] - before[1]) or event_of(file, hunk),
+          text = now and lines_text(hunk, now, before) or event_of(file, hunk),
           user_data = { session = id, hunk = hunk.id },
         })
       end
@@ -327,7 +365,8 @@ local function go(direction)
     -- Neovim shows lines above the first one only if they are scrolled into view.
     local above = 0
     for _, change in ipairs(shown[buffer]) do
-      local lines = lines_of(buffer, change) == 0 and change.hunk.kind == 'lines' and change.hunk.before
+      local is_proposed = value(change.hunk.proposed) ~= nil
+      local lines = lines_of(buffer, change) == 0 and change.hunk.kind == 'lines' and not is_proposed and change.hunk.before
       above = above + (lines and lines[2] - lines[1] or 0)
     end
     vim.fn.winrestview({ topline = 1, topfill = above })
@@ -404,7 +443,7 @@ function M.decide(decision, scope, range)
           return ('%s: %s'):format(vim.fn.fnamemodify(conflict.path, ':.'), conflict.reason)
         end, result.conflicts or {})
         if #conflicts > 0 then
-          client.complain('not rejected: ' .. table.concat(conflicts, '; '))
+          client.complain(('not %s: '):format(decision == 'keep' and 'kept' or 'rejected') .. table.concat(conflicts, '; '))
         end
       end)
     end
