@@ -62,7 +62,8 @@ fn wait_settled(editor: &mut Editor, count: usize) {
 /// Sends a request about the review of a session.
 fn review(editor: &mut Editor, session: &str, method: &str, more: Value) -> Value {
     let mut params = json!({ "session": session });
-    params.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+    let fields = more.as_object().cloned().expect("an object");
+    params.as_object_mut().expect("an object").extend(fields);
     editor.request(&format!("pilcrow/review/{method}"), params)["result"].clone()
 }
 
@@ -179,6 +180,41 @@ fn lenses_and_options_have_proposals() {
     assert_eq!(editor.ended(&undo), "done");
     assert_eq!(hunks(&mut editor, &session), [""; 0]);
     assert_eq!(editor.text(&file), TEXT);
+    editor.shut_down();
+}
+
+#[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+fn a_real_server_checks_the_proposed_text() {
+    let lines = [
+        call("read", json!({ "path": "a.py" })),
+        json!({ "tool_calls": [edit("two = 2", "two = undefined_name")] }),
+        call("lsp", json!({ "action": "diagnostics", "file": "a.py", "timeout": 120 })),
+        json!({ "expect": { "last_contains": ["undefined_name", "F821"] }, "text": "Done." }),
+        call("lsp", json!({ "action": "diagnostics", "file": "a.py", "timeout": 120 })),
+        json!({ "expect": { "last_lacks": ["undefined_name"] }, "text": "Clean." }),
+    ];
+    let sandbox = sandbox(&lines);
+    sandbox.write("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n");
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", TEXT);
+    editor.answers.extend([Some("Allow"); 4]);
+    let session = start(&mut editor);
+    assert_eq!(editor.text(&file), TEXT);
+    let answers = |editor: &Editor| {
+        let events = editor.all("pilcrow/event");
+        let ends = events.iter().filter(|it| it["event"]["type"] == "message_end");
+        let texts = ends.filter(|it| it["event"]["message"]["role"] == "assistant");
+        texts
+            .filter_map(|it| it["event"]["message"]["content"][0]["text"].as_str().map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&editor), ["Done."], "{:#?}", editor.log);
+    review(&mut editor, &session, "reject", json!({}));
+    editor.request("pilcrow/prompt", json!({ "session": session, "text": "go on" }));
+    wait_settled(&mut editor, 2);
+    assert_eq!(answers(&editor).last().map(String::as_str), Some("Clean."), "{:#?}", editor.log);
     editor.shut_down();
 }
 
