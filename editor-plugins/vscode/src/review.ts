@@ -19,6 +19,8 @@ interface Hunk {
   before?: Lines;
   now?: Lines;
   edited: boolean;
+  /** The lines that a proposed change inserts; no file has them yet. */
+  proposed?: string;
 }
 
 interface ReviewedFile {
@@ -56,7 +58,11 @@ export class Review implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<Record<string, number>>();
   /** The number of files to review of each session. */
   readonly onDidChange = this.changed.event;
-  private readonly subscriptions: vscode.Disposable[] = [this.textsChanged, this.changed];
+  private readonly proposals = vscode.window.createTextEditorDecorationType({
+    after: { color: new vscode.ThemeColor("editorCodeLens.foreground"), margin: "0 0 0 2em" },
+    overviewRulerColor: new vscode.ThemeColor("editorOverviewRuler.modifiedForeground"),
+  });
+  private readonly subscriptions: vscode.Disposable[] = [this.textsChanged, this.changed, this.proposals];
   private timer: NodeJS.Timeout | undefined;
   private listing: Promise<void> = Promise.resolve();
 
@@ -83,6 +89,7 @@ export class Review implements vscode.Disposable {
         onDidChange: this.textsChanged.event,
         provideTextDocumentContent: (uri) => this.textBefore(uri),
       }),
+      vscode.window.onDidChangeVisibleTextEditors(() => this.markProposals()),
       vscode.workspace.onDidChangeTextDocument(({ document }) => {
         if (document.uri.scheme === "file" && this.find(document.uri.fsPath)) {
           this.refresh();
@@ -148,11 +155,22 @@ export class Review implements vscode.Disposable {
       this.control.count = paths.size;
       this.showGroups(this.control);
     }
+    this.markProposals();
     this.changed.fire(Object.fromEntries(this.sessions.map((it) => [it.session, it.files.length])));
     for (const { uri } of vscode.workspace.textDocuments) {
       if (uri.scheme === SCHEME) {
         this.textsChanged.fire(uri);
       }
+    }
+  }
+
+  /** Marks the lines for which the agent proposes others. */
+  private markProposals(): void {
+    for (const editor of vscode.window.visibleTextEditors) {
+      const { uri } = editor.document;
+      const hunks = uri.scheme === "file" ? (this.find(uri.fsPath)?.file.hunks ?? []) : [];
+      const marks = hunks.filter((hunk) => hunk.proposed !== undefined && hunk.now).map((hunk) => proposalMark(hunk));
+      editor.setDecorations(this.proposals, marks);
     }
   }
 
@@ -162,7 +180,7 @@ export class Review implements vscode.Disposable {
     control.quickDiffProvider = {
       provideOriginalResource: (uri) => {
         const found = uri.scheme === "file" ? this.find(uri.fsPath) : undefined;
-        return found && uriBefore(found.reviewed, found.file);
+        return found && !isProposed(found.file) ? uriBefore(found.reviewed, found.file) : undefined;
       },
     };
     return control;
@@ -197,9 +215,9 @@ export class Review implements vscode.Disposable {
   }
 
   private async textBefore(uri: vscode.Uri): Promise<string> {
-    const scope = JSON.parse(uri.query) as object;
-    const before = await this.request<{ text?: string }>("pilcrow/review/before", { ...scope, path: uri.path });
-    return before.text ?? "";
+    const { side, ...scope } = JSON.parse(uri.query) as { side?: "proposed" };
+    const before = await this.request<{ text?: string; proposed?: string }>("pilcrow/review/before", { ...scope, path: uri.path });
+    return (side === "proposed" ? before.proposed : before.text) ?? "";
   }
 
   /** Decides about the change that a diff names, else about the one at the cursor. */
@@ -269,7 +287,10 @@ export class Review implements vscode.Disposable {
   private async openFile({ reviewed, file }: Resource): Promise<void> {
     const name = vscode.workspace.asRelativePath(file.path);
     const before = uriBefore(reviewed, file);
-    if (isWhole(file, "deleted")) {
+    if (isProposed(file)) {
+      const [left, right] = [uriNow(reviewed, file), uriProposed(reviewed, file)];
+      await vscode.commands.executeCommand("vscode.diff", left, right, `${name} (proposed by the agent)`);
+    } else if (isWhole(file, "deleted")) {
       await vscode.commands.executeCommand("vscode.open", before, {}, `${name} (deleted)`);
     } else {
       await vscode.commands.executeCommand("vscode.diff", before, vscode.Uri.file(file.path), `${name} (changes of the agent)`);
@@ -281,6 +302,9 @@ export class Review implements vscode.Disposable {
     const files = reviewed.flatMap((session) =>
       session.files.map((file) => {
         const now = vscode.Uri.file(file.path);
+        if (isProposed(file)) {
+          return [now, uriNow(session, file), uriProposed(session, file)];
+        }
         const before = isWhole(file, "created") ? undefined : uriBefore(session, file);
         return [now, before, isWhole(file, "deleted") ? undefined : now];
       }),
@@ -298,7 +322,8 @@ export class Review implements vscode.Disposable {
     const files = new Map<string, Set<number>>();
     for (const file of this.sessions.flatMap((it) => it.files)) {
       const lines = files.get(file.path) ?? new Set();
-      file.hunks.filter((hunk) => hunk.kind !== "deleted").forEach((hunk) => lines.add(hunk.now?.[0] ?? 0));
+      const hasFile = (hunk: Hunk): boolean => hunk.kind !== "deleted" && (hunk.proposed === undefined || !!hunk.now);
+      file.hunks.filter(hasFile).forEach((hunk) => lines.add(hunk.now?.[0] ?? 0));
       files.set(file.path, lines);
     }
     const places = [...files].flatMap(([path, lines]) => [...lines].map((line) => ({ path, line }))).sort(byPlace);
@@ -335,7 +360,7 @@ function resource(reviewed: ReviewedSession, file: ReviewedFile): Resource {
     decorations: {
       iconPath: new vscode.ThemeIcon(icon),
       strikeThrough: what === "deleted",
-      tooltip: file.moved_from ? `moved from ${vscode.workspace.asRelativePath(file.moved_from)}` : what,
+      tooltip: isProposed(file) ? `proposed: ${what}` : file.moved_from ? `moved from ${vscode.workspace.asRelativePath(file.moved_from)}` : what,
     },
     reviewed,
     file,
@@ -345,6 +370,27 @@ function resource(reviewed: ReviewedSession, file: ReviewedFile): Resource {
 
 function uriBefore({ session, cwd }: ReviewedSession, file: ReviewedFile): vscode.Uri {
   return vscode.Uri.from({ scheme: SCHEME, path: file.path, query: JSON.stringify({ session, cwd }) });
+}
+
+function uriProposed({ session, cwd }: ReviewedSession, file: ReviewedFile): vscode.Uri {
+  return vscode.Uri.from({ scheme: SCHEME, path: file.path, query: JSON.stringify({ session, cwd, side: "proposed" }) });
+}
+
+/** The user's text; an empty one if the file does not exist. */
+function uriNow(reviewed: ReviewedSession, file: ReviewedFile): vscode.Uri {
+  return isWhole(file, "created") ? uriBefore(reviewed, file) : vscode.Uri.file(file.path);
+}
+
+function isProposed(file: ReviewedFile): boolean {
+  return file.hunks.some((hunk) => hunk.proposed !== undefined);
+}
+
+function proposalMark({ now, proposed, edited }: Hunk): vscode.DecorationOptions {
+  const [start, end] = now ?? [0, 0];
+  const line = Math.max(start, end - 1);
+  const text = edited ? "¶ proposed, conflicts with your text" : "¶ proposed";
+  const hoverMessage = new vscode.MarkdownString().appendText("The agent proposes:").appendCodeblock(proposed ?? "");
+  return { range: new vscode.Range(start, 0, line, Number.MAX_SAFE_INTEGER), hoverMessage, renderOptions: { after: { contentText: text } } };
 }
 
 function isWhole(file: ReviewedFile, kind: Hunk["kind"]): boolean {
