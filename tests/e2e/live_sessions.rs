@@ -358,7 +358,7 @@ fn a_session_is_configured_forked_renamed_and_deleted() {
         let options = options.as_array().unwrap().iter();
         options.skip(1).map(|option| option["currentValue"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(current(&view["options"]), ["default", "prompt", "default"]);
+    assert_eq!(current(&view["options"]), ["default", "prompt", "apply", "default"]);
     let first = prompt(&mut editor, &session, "first", "queue")["message_id"].clone();
     settled(&mut editor, &session, 1);
     let set = |editor: &mut Editor, option: &str, value: &str| {
@@ -367,11 +367,15 @@ fn a_session_is_configured_forked_renamed_and_deleted() {
     };
     set(&mut editor, "agent", "careful");
     set(&mut editor, "thinking", "high");
-    assert_eq!(current(&set(&mut editor, "mode", "permissive")), ["high", "permissive", "careful"]);
+    set(&mut editor, "edits", "propose");
+    let all = ["high", "permissive", "propose", "careful"];
+    assert_eq!(current(&set(&mut editor, "mode", "permissive")), all);
     // Another profile opens the session again.
-    assert_eq!(current(&set(&mut editor, "agent", "careful")), ["high", "permissive", "careful"]);
+    assert_eq!(current(&set(&mut editor, "agent", "careful")), all);
     assert_eq!(set(&mut editor, "model", "planner")[0]["currentValue"], "planner");
-    for (option, value) in [("mode", "plan"), ("thinking", "a lot"), ("model", "none/such"), ("x", "y")] {
+    for (option, value) in
+        [("mode", "plan"), ("edits", "none"), ("thinking", "a lot"), ("model", "none/such"), ("x", "y")]
+    {
         let params = json!({"session": session, "option": option, "value": value});
         assert_eq!(
             refused(&mut editor, "pilcrow/session/setOption", params),
