@@ -256,7 +256,7 @@ impl<D: Definition> Definitions<D> {
 fn read<D: Definition>(file: &Path, from_project: bool) -> Result<D, DefinitionError> {
     let origin = file.display().to_string();
     let fail = |reason: String| DefinitionError { origin: origin.clone(), line: None, reason };
-    let text = std::fs::read_to_string(file).map_err(|error| fail(error.to_string()))?;
+    let text = paths::read_settings(file).map_err(|error| fail(error.to_string()))?;
     let definition = D::parse(&text, &origin, from_project)?;
     // Another name could replace a definition by accident.
     let (stem, name) = (file.file_stem().unwrap_or_default().to_string_lossy(), definition.summary().name);

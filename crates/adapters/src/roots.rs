@@ -87,7 +87,7 @@ enum SettingsKind {
 /// Classifies the settings files of a directory; `None` without such a file.
 fn settings_kind(rule: &RootRule, directory: &AbsPath) -> Option<SettingsKind> {
     let read = |(name, keys): (&String, &Vec<String>)| {
-        let text = std::fs::read_to_string(directory.join(name)).ok()?;
+        let text = paths::read_settings(directory.join(name)).ok()?;
         if !name.ends_with(".toml") {
             // JSON with comments: text that contains a key may list files.
             let has = keys.iter().any(|key| text.contains(&format!("\"{key}\"")));

@@ -5,12 +5,14 @@
 #![expect(clippy::disallowed_methods, reason = "StateDir writes Pilcrow's own files")]
 
 mod abs_path;
+mod regular_file;
 mod resolve;
 mod sensitive;
 mod state;
 mod uri;
 
 pub use abs_path::AbsPath;
+pub use regular_file::{MAX_SETTINGS, open_file, read_file, read_settings};
 pub use resolve::{canonical, canonical_existing, resolve};
 pub use sensitive::{Sensitive, credential_names, sensitive_name};
 pub use state::{Homes, StateDir, StateError, StateLock};

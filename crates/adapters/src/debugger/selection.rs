@@ -73,7 +73,7 @@ impl ProgramKind {
     /// Reads the first bytes of a file; omits the version of a script's interpreter.
     fn of(path: &Path) -> Self {
         let mut start = [0; 256];
-        let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));
+        let read = paths::open_file(path, true).and_then(|(mut file, _)| file.read(&mut start));
         let start = &start[..read.unwrap_or(0)];
         match start {
             [0x7f, b'E', b'L', b'F', ..] => ProgramKind::Executable(Executable::Elf),

@@ -153,7 +153,7 @@ fn is_owned(path: &Path, owner: Option<u32>) -> bool {
 /// The main worktree that contains this linked one; its files are duplicates.
 fn shadowed(cwd: &AbsPath) -> Option<AbsPath> {
     let linked = cwd.as_path().ancestors().find(|directory| directory.join(".git").exists())?;
-    let text = std::fs::read_to_string(linked.join(".git")).ok()?;
+    let text = paths::read_settings(linked.join(".git")).ok()?;
     let target = linked.join(text.strip_prefix("gitdir:")?.trim());
     let worktrees = target.parent()?;
     let main = worktrees.parent()?.parent()?;

@@ -118,7 +118,7 @@ impl ContextReader<'_> {
             }
         }
         let mut bytes = Vec::new();
-        let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+        let (file, _) = paths::open_file(path, true).map_err(|error| error.to_string())?;
         // One more byte shows whether the file is cut.
         file.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         let cut = bytes.len() as u64 > most;

@@ -64,7 +64,7 @@ pub(super) struct Sources {
 impl Sources {
     /// Reads a file whose keys belong to `group`; a missing one has none.
     pub(super) fn file(&mut self, path: &AbsPath, group: &[&str], origin: impl Fn(AbsPath, usize) -> Origin) {
-        match std::fs::read_to_string(path) {
+        match paths::read_settings(path) {
             Ok(text) => self.toml(path, &text, group, origin),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => self.errors.push(ConfigError::Read { path: path.clone(), source }),

@@ -50,7 +50,7 @@ fn git(root: &Path) -> String {
     let Some(directory) = root.ancestors().find_map(git_directory) else {
         return "not a repository".to_owned();
     };
-    let head = std::fs::read_to_string(directory.join("HEAD")).unwrap_or_default();
+    let head = paths::read_settings(directory.join("HEAD")).unwrap_or_default();
     // The name of a branch is the project's text: one line, and short.
     let line = head.lines().next().unwrap_or_default().trim();
     let state = match line.strip_prefix("ref: refs/heads/") {
@@ -76,7 +76,7 @@ fn git_directory(root: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    let text = std::fs::read_to_string(&path).ok()?;
+    let text = paths::read_settings(&path).ok()?;
     Some(root.join(text.strip_prefix("gitdir:")?.trim()))
 }
 

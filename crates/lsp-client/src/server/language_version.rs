@@ -53,8 +53,9 @@ impl LanguageVersion {
             return None;
         }
         let directories = directory.as_path().ancestors().take_while(|it| it.starts_with(top.as_path()));
-        let (package, text) =
-            directories.filter_map(|it| Some((it, std::fs::read(it.join(&rule.manifest)).ok()?))).next()?;
+        let (package, text) = directories
+            .filter_map(|it| Some((it, paths::read_file(it.join(&rule.manifest), paths::MAX_SETTINGS).ok()?)))
+            .next()?;
         let manifest: Value = serde_json::from_slice(&text).ok()?;
         let installed = manifest["version"].as_str()?.to_owned();
         let major = |version: &str| version.split('.').next().map(str::to_owned);

@@ -256,7 +256,7 @@ fn is_network(url: &str) -> bool {
 }
 
 fn read(path: &AbsPath) -> Vec<u8> {
-    std::fs::read(path.as_path()).unwrap_or_default()
+    paths::read_file(path, paths::MAX_SETTINGS).unwrap_or_default()
 }
 
 /// Maximum number of files of the user's settings.

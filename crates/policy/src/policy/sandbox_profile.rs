@@ -376,7 +376,7 @@ impl Repository {
         let mut found = Vec::new();
         for own in entries.take(MAX_MODULES).filter_map(|entry| AbsPath::new(entry.path())) {
             let gitdir = own.join("gitdir");
-            let text = std::fs::read_to_string(gitdir.as_path()).unwrap_or_default();
+            let text = paths::read_settings(&gitdir).unwrap_or_default();
             found.extend(AbsPath::new(text.trim()).filter(|path| path.file_name() == ".git"));
             found.extend([own.join("commondir"), own.join("config.worktree"), gitdir]);
         }
@@ -411,7 +411,7 @@ fn git_directories(top: &AbsPath) -> Option<(AbsPath, AbsPath)> {
     if path.as_path().is_dir() {
         return (canonical(&path) == path).then(|| (path.clone(), path));
     }
-    let read = |path: &AbsPath| std::fs::read_to_string(path).ok();
+    let read = |path: &AbsPath| paths::read_settings(path).ok();
     let text = read(&path)?;
     let own = canonical(&top.join(text.strip_prefix("gitdir:")?.trim()));
     if let Some(back) = read(&own.join("gitdir")) {
@@ -608,6 +608,10 @@ mod tests {
             std::fs::write(top.join("w/.git"), format!("gitdir: {stranger}\n")).unwrap();
             assert!(Repository::find(&top.join("w")).is_none(), "{stranger}");
         }
+        std::fs::remove_file(top.join("w/.git")).unwrap();
+        let (here, path) = (rustix::fs::CWD, top.join("w/.git"));
+        rustix::fs::mkfifoat(here, path.as_path(), rustix::fs::Mode::RWXU).unwrap();
+        assert!(Repository::find(&top.join("w")).is_none());
         std::fs::remove_file(top.join("w/.git")).unwrap();
         std::os::unix::fs::symlink(top.join("main/.git"), top.join("w/.git")).unwrap();
         assert!(Repository::find(&top.join("w")).is_none());

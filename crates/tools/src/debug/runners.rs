@@ -343,7 +343,7 @@ fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath)
 
 /// Whether the package's script `test` starts vitest.
 fn runs_vitest(package: &AbsPath) -> bool {
-    let text = std::fs::read_to_string(package.join("package.json").as_path()).unwrap_or_default();
+    let text = paths::read_settings(package.join("package.json")).unwrap_or_default();
     let package: Value = serde_json::from_str(&text).unwrap_or_default();
     package["scripts"]["test"].as_str().is_some_and(|script| script.contains("vitest"))
 }

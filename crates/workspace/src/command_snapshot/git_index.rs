@@ -9,6 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Maximum size of an index, in bytes; a million files need about 100 MiB.
+const MAX_INDEX: u64 = 256 << 20;
+
 /// A file's metadata as git last recorded it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tracked {
@@ -72,11 +75,11 @@ impl Index {
         let git = if dot_git.is_dir() {
             dot_git
         } else {
-            let text = std::fs::read_to_string(&dot_git).ok()?;
+            let text = paths::read_settings(&dot_git).ok()?;
             top.join(text.trim().strip_prefix("gitdir:")?.trim())
         };
         let file = git.join("index");
-        let bytes = std::fs::read(&file).ok()?;
+        let bytes = paths::read_file(&file, MAX_INDEX).ok()?;
         let written = std::fs::metadata(&file).and_then(|meta| meta.modified()).ok();
         let below = root.strip_prefix(top).ok()?;
         let mut files = HashMap::new();

@@ -22,6 +22,8 @@ use crate::journal::command_backup::MOST_BYTES;
 
 /// Maximum number of git's own files to check.
 const MOST_GIT_FILES: usize = 2_000;
+/// Files that git reads before it prints contents.
+const READ_BY_GIT: &[&str] = &["HEAD", "config", "commondir", "packed-refs", "objects/info/alternates"];
 /// Time limit for git to print contents.
 const GIT_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -45,8 +47,16 @@ pub(super) async fn read_objects(
     names: &[String],
     processes: &Arc<Processes>,
 ) -> Vec<Option<Vec<u8>>> {
-    let (command, grant) = SpawnGrant::for_git_objects(root, git);
     let mut found = Vec::new();
+    // Git would wait for a pipe.
+    let is_blocked = |name: &&&str| {
+        paths::open_file(git.join(name), true).is_err_and(|it| it.kind() == std::io::ErrorKind::InvalidInput)
+    };
+    if let Some(name) = READ_BY_GIT.iter().find(is_blocked) {
+        tracing::warn!("cannot compare with git: {name} of the repository is not a regular file");
+        return found;
+    }
+    let (command, grant) = SpawnGrant::for_git_objects(root, git);
     let mut process = match processes.spawn(&command, &grant).await {
         Ok(process) => process,
         Err(error) => {
@@ -153,7 +163,7 @@ pub(super) fn filtered(
         (directory, root.join(path).as_path().to_owned())
     });
     for (directory, path) in own.into_iter().chain(named) {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let Ok(text) = paths::read_settings(&path) else { continue };
         for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
             let mut words = line.split_whitespace();
             let pattern = words.next().unwrap_or_default();
@@ -186,7 +196,7 @@ pub(super) fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
     let git = index.map_or_else(|| root.join(".git").as_path().to_owned(), |index| index.git.clone());
     let mut builder = GitignoreBuilder::new("");
     for path in [Some(git.join("info/exclude")), gitconfig_excludes_path()].into_iter().flatten() {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let Ok(text) = paths::read_settings(&path) else { continue };
         for line in text.lines() {
             if let Err(error) = builder.add_line(None, line) {
                 tracing::debug!(%error, "a line of an ignore file is not a pattern");

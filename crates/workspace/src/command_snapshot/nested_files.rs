@@ -38,9 +38,8 @@ impl NestedFiles {
         let is_inside = |entry: &ignore::DirEntry| {
             entry.path().parent().and_then(Path::file_name) == Some(".git".as_ref())
         };
-        let walk =
-            walk_builder(root).max_depth(Some(MAX_DEPTH)).filter_entry(move |it| !is_inside(it)).build();
-        let mut entries = walk.flatten();
+        let (mut walk, _) = walk_builder(root, move |it| !is_inside(it));
+        let mut entries = walk.max_depth(Some(MAX_DEPTH)).build().flatten();
         for entry in entries.by_ref() {
             let is_directory = entry.file_type().is_some_and(|it| it.is_dir());
             if is_directory && entry.depth() < MAX_DEPTH && entry.file_name() != ".git" {

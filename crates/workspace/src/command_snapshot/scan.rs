@@ -7,14 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ignore::{WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkBuilder, WalkState};
 use parking_lot::Mutex;
 use paths::AbsPath;
 
 use super::CommandSnapshot;
 use crate::command_snapshot::git_index::{FileStat, Index};
 use crate::documents::disk;
-use crate::search::is_version_control;
+use crate::search::{Omitted, is_version_control, limit};
 
 const MOST_THREADS: usize = 8;
 
@@ -82,17 +82,26 @@ pub(super) fn scan(root: &AbsPath, without: Option<AbsPath>, index: Option<&Inde
 }
 
 fn walk(root: &AbsPath, without: Option<AbsPath>) -> Scan {
-    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
-    let walk = walk_builder(root)
-        .threads(threads)
-        .filter_entry(move |entry| {
-            !is_version_control(entry.file_name())
-                && without.as_ref().is_none_or(|without| without.as_path() != entry.path())
-        })
-        .build_parallel();
+    let is_included = move |entry: &DirEntry| {
+        !is_version_control(entry.file_name())
+            && without.as_ref().is_none_or(|without| without.as_path() != entry.path())
+    };
+    let (walk, omitted) = walk_builder(root, is_included.clone());
     let scan = Mutex::new(Scan::default());
-    let shared = &scan;
-    walk.run(|| {
+    run(walk, root, &scan);
+    // Without readable rules, everything in a directory counts.
+    for directory in omitted.lock().iter() {
+        let mut walk = WalkBuilder::new(directory);
+        walk.standard_filters(false).filter_entry(is_included.clone());
+        run(walk, root, &scan);
+    }
+    scan.into_inner()
+}
+
+/// Adds the entries of a walk to a scan of `root`.
+fn run(mut walk: WalkBuilder, root: &AbsPath, shared: &Mutex<Scan>) {
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
+    walk.threads(threads).build_parallel().run(|| {
         // Each thread hands over its entries when it is done.
         let mut thread = ThreadScan { scan: Scan::default(), shared };
         Box::new(move |entry| {
@@ -113,11 +122,15 @@ fn walk(root: &AbsPath, without: Option<AbsPath>) -> Scan {
             WalkState::Continue
         })
     });
-    scan.into_inner()
 }
 
 /// A walk of all that the project's own ignore files leave.
-pub(super) fn walk_builder(root: &AbsPath) -> WalkBuilder {
+///
+/// Returns also the directories that it omits because of their ignore files.
+pub(super) fn walk_builder(
+    root: &AbsPath,
+    is_included: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
+) -> (WalkBuilder, Omitted) {
     let in_repository = root.as_path().ancestors().any(|directory| directory.join(".git").exists());
     let mut walk = WalkBuilder::new(root);
     walk.hidden(false)
@@ -127,7 +140,8 @@ pub(super) fn walk_builder(root: &AbsPath) -> WalkBuilder {
         .git_exclude(false)
         .git_global(false)
         .parents(in_repository);
-    walk
+    let omitted = limit(&mut walk, root.as_path(), true, is_included);
+    (walk, omitted)
 }
 
 struct ThreadScan<'a> {

@@ -1,8 +1,8 @@
 //! Reads of the disk that follow no final link and wait for no pipe.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use paths::{AbsPath, path_to_uri};
@@ -70,28 +70,18 @@ pub(crate) fn inspect(path: &AbsPath) -> Result<Found, ReadError> {
 pub(crate) fn read(path: &AbsPath) -> Result<(Vec<u8>, Metadata), ReadError> {
     let io = |source: std::io::Error| match source.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::NotFound { path: path.clone() },
+        ErrorKind::InvalidInput => ReadError::NotAFile { path: path.clone() },
         _ => ReadError::Io { path: path.clone(), source },
     };
-    let check = |meta: &Metadata| {
-        if !meta.is_file() {
-            return Err(ReadError::NotAFile { path: path.clone() });
-        }
-        if meta.len() > MAX_BYTES {
-            return Err(ReadError::TooLarge { path: path.clone(), bytes: meta.len(), limit: MAX_BYTES });
-        }
-        Ok(())
+    let check = |bytes| match bytes > MAX_BYTES {
+        true => Err(ReadError::TooLarge { path: path.clone(), bytes, limit: MAX_BYTES }),
+        false => Ok(()),
     };
-    check(&std::fs::metadata(path).map_err(io)?)?;
-    // Avoids blocking if a pipe replaced the file since.
-    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(io)?;
-    let meta = file.metadata().map_err(io)?;
-    check(&meta)?;
+    let (file, meta) = paths::open_file(path, true).map_err(io)?;
+    check(meta.len())?;
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or_default());
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(ReadError::TooLarge { path: path.clone(), bytes: bytes.len() as u64, limit: MAX_BYTES });
-    }
+    check(bytes.len() as u64)?;
     Ok((bytes, meta))
 }
 

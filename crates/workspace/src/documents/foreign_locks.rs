@@ -119,7 +119,7 @@ impl UserDirectories {
 fn swap_names(swap: &AbsPath, path: &AbsPath, directories: &UserDirectories) -> bool {
     const NAME: usize = 108;
     let mut head = Vec::new();
-    let read = std::fs::File::open(swap.as_path()).and_then(|file| file.take(1024).read_to_end(&mut head));
+    let read = paths::open_file(swap, true).and_then(|(file, _)| file.take(1024).read_to_end(&mut head));
     if read.is_err() || !head.starts_with(b"b0") {
         return false;
     }

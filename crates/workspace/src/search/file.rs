@@ -3,9 +3,8 @@
 //! The search reads a file whole if it may be edited, and streams a larger one. A zero byte makes it binary;
 //! text that is not UTF-8 is searched as bytes, and cannot be edited.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use grep_matcher::LineTerminator;
@@ -68,14 +67,10 @@ impl<'a> FileSearch<'a> {
     ///
     /// `may_be_binary`: the file was named itself, so that a zero byte in UTF-8 does not exclude it.
     pub fn file(&mut self, path: &Path, may_be_binary: bool) -> io::Result<FileMatches> {
-        let mut file = match open(path) {
+        let (mut file, meta) = match paths::open_file(path, false) {
             Err(error) if is_gone(&error) => return Ok(FileMatches::Gone),
-            file => file?,
+            opened => opened?,
         };
-        let meta = file.metadata()?;
-        if !meta.is_file() {
-            return Ok(FileMatches::Gone);
-        }
         self.buffer.clear();
         file.by_ref().take(FIRST as u64).read_to_end(&mut self.buffer)?;
         let is_binary = |bytes: &[u8]| {
@@ -179,18 +174,11 @@ fn numbering(query: &Query) -> SearcherBuilder {
     builder
 }
 
-/// Opens a file found in a directory.
-///
-/// Does not follow a link that replaced it since, and does not wait for a pipe.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
-    let flags = i32::try_from(flags.bits()).unwrap_or_default();
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
-}
-
+/// Whether the file vanished, or a link, pipe or directory replaced it.
 fn is_gone(error: &io::Error) -> bool {
     let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
-    is_link || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+    is_link
+        || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput)
 }
 
 struct Count(u64);

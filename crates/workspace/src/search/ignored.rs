@@ -6,6 +6,7 @@ use ignore::IncrementalIgnore;
 use paths::AbsPath;
 
 use super::Scope;
+use super::walk::has_readable_rules;
 use crate::Workspace;
 
 /// The ignore rules below one directory.
@@ -17,7 +18,7 @@ pub(super) struct Ignored {
 impl Ignored {
     /// Creates the rules of `scope` without its globs.
     pub fn new(workspace: &Workspace, scope: &Scope) -> Self {
-        Self { root: scope.at.clone(), rules: workspace.walker(scope).build_matchers().pop() }
+        Self { root: scope.at.clone(), rules: workspace.walker(scope, |_| true).0.build_matchers().pop() }
     }
 
     /// Whether a walk omits `path`, which may not exist, or a directory above it.
@@ -28,7 +29,11 @@ impl Ignored {
         let mut ancestors: Vec<&Path> =
             relative.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
         ancestors.reverse();
-        ancestors.iter().any(|directory| rules.matched(directory, true).is_ignore())
+        let root = self.root.as_path();
+        let mut is_omitted = |directory: &Path| {
+            rules.matched(directory, true).is_ignore() || !has_readable_rules(&root.join(directory))
+        };
+        ancestors.iter().any(|directory| is_omitted(directory))
             || rules.matched(relative, is_directory).is_ignore()
     }
 }

@@ -36,7 +36,7 @@ pub use names::{Name, Names};
 pub use query::{LineMatch, Query, QueryError, QueryOptions};
 pub use tree::TreeEntry;
 pub use walk::files_below;
-pub(crate) use walk::is_version_control;
+pub(crate) use walk::{Omitted, is_version_control, limit};
 
 /// Time that a caller waits past the deadline for a search stuck in the system.
 const GRACE: Duration = Duration::from_secs(5);

@@ -1,7 +1,11 @@
 //! Walks over directories with ignore rules.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use ignore::{DirEntry, WalkBuilder};
-use paths::AbsPath;
+use parking_lot::Mutex;
+use paths::{AbsPath, MAX_SETTINGS};
 
 use super::{Scope, Stop};
 use crate::{EntryKind, Workspace};
@@ -26,8 +30,8 @@ impl Workspace {
     /// links. Walks lazily, and blocks.
     pub fn files(&self, directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
         let scope = Scope::new(directory.clone());
-        let walk = (scope.at != *self.root()).then(|| files_of(self.walker(&scope)));
-        let listed = walk.is_none().then(|| self.listed(sorted(self.walker(&scope))));
+        let walk = (scope.at != *self.root()).then(|| files_of(self.walker(&scope, |_| true).0));
+        let listed = walk.is_none().then(|| self.listed(sorted(self.walker(&scope, |_| true).0)));
         self.new_documents(&scope)
             .into_iter()
             .chain(listed.into_iter().flatten())
@@ -52,8 +56,7 @@ impl Workspace {
                 && !is_version_control(entry.file_name())
                 && !without.iter().any(|excluded| excluded.as_path() == entry.path())
         };
-        let mut walker = self.walker(&scope);
-        walker.filter_entry(move |entry| entry.depth() == 0 || is_included(entry));
+        let (mut walker, _) = self.walker(&scope, is_included);
         walker.sort_by_file_path(|a, b| a.cmp(b)).build().filter_map(Result::ok).filter_map(|entry| {
             let kind = EntryKind::of(entry.file_type()?);
             let is_listed = matches!(kind, EntryKind::File | EntryKind::Directory);
@@ -62,7 +65,13 @@ impl Workspace {
     }
 
     /// A walk of the scope's directory, without its globs.
-    pub(super) fn walker(&self, scope: &Scope) -> WalkBuilder {
+    ///
+    /// Returns also the directories that it omits because of their ignore files.
+    pub(super) fn walker(
+        &self,
+        scope: &Scope,
+        is_included: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
+    ) -> (WalkBuilder, Omitted) {
         let mut walker = WalkBuilder::new(&scope.at);
         // Without a repository, `.gitignore` files still count; in one, they count up to its root.
         let in_repository = scope.at.as_path().ancestors().any(|directory| directory.join(".git").exists());
@@ -72,12 +81,9 @@ impl Workspace {
             .current_dir(self.root().as_path())
             .require_git(in_repository)
             .hidden(!scope.hidden)
-            .parents(!scope.ignored && has_parents)
-            .ignore(!scope.ignored)
-            .git_ignore(!scope.ignored)
-            .git_global(!scope.ignored)
-            .git_exclude(!scope.ignored);
-        walker
+            .parents(has_parents);
+        let omitted = limit(&mut walker, scope.at.as_path(), !scope.ignored, is_included);
+        (walker, omitted)
     }
 
     /// Walks the scope's directory on several threads, without excluded directories.
@@ -91,12 +97,8 @@ impl Workspace {
     ) {
         let globs = scope.globs.clone();
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
-        let walk = self
-            .walker(scope)
-            .threads(threads)
-            .filter_entry(move |entry| entry.depth() == 0 || is_entered(entry, &globs))
-            .build_parallel();
-        walk.run(|| {
+        let (mut walk, omitted) = self.walker(scope, move |entry| is_entered(entry, &globs));
+        walk.threads(threads).build_parallel().run(|| {
             let mut visit = visitor();
             Box::new(move |entry| {
                 if stop.now() {
@@ -111,7 +113,67 @@ impl Workspace {
                 ignore::WalkState::Continue
             })
         });
+        let mut visit = visitor();
+        for directory in omitted.lock().iter().filter(|_| !stop.now()) {
+            let directory = directory.display();
+            visit(WalkStep::Failed(format!("{directory}: its ignore file is no regular file, or too large")));
+        }
     }
+}
+
+/// Directories that a walk omits because of their ignore files.
+pub(crate) type Omitted = Arc<Mutex<Vec<PathBuf>>>;
+
+/// Lets a walk below `top` wait for no pipe in the place of an ignore file.
+///
+/// The walk omits entries that are not included, and with `has_rules` directories with such a file. At `top` or
+/// above, such a file disables all rules.
+pub(crate) fn limit(
+    walk: &mut WalkBuilder,
+    top: &Path,
+    has_rules: bool,
+    is_included: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
+) -> Omitted {
+    let real = top.canonicalize().unwrap_or_else(|_| top.to_owned());
+    let has_rules = has_rules && real.ancestors().all(has_readable_rules);
+    if !has_rules {
+        walk.ignore(false).git_ignore(false).git_exclude(false).git_global(false).parents(false);
+    }
+    let omitted = Omitted::default();
+    let found = Arc::clone(&omitted);
+    walk.filter_entry(move |entry| {
+        if entry.depth() == 0 || !is_included(entry) {
+            return entry.depth() == 0;
+        }
+        let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let is_readable = !has_rules || !is_directory || has_readable_rules(entry.path());
+        found.lock().extend((!is_readable).then(|| entry.path().to_owned()));
+        is_readable
+    });
+    omitted
+}
+
+/// Whether the ignore files of a directory are small regular files, if they exist.
+pub(super) fn has_readable_rules(directory: &Path) -> bool {
+    let is_readable = |path: PathBuf| {
+        // The error of a directory is harmless.
+        std::fs::metadata(path).map_or(true, |it| it.is_dir() || it.is_file() && it.len() <= MAX_SETTINGS)
+    };
+    let git = directory.join(".git");
+    let in_git = || match std::fs::metadata(&git) {
+        Err(_) => true,
+        Ok(meta) if meta.is_dir() => is_readable(git.join("info/exclude")),
+        // The repository of a linked worktree has the file with rules.
+        Ok(_) => paths::read_settings(&git).is_ok_and(|text| {
+            let named = text.lines().next().and_then(|line| line.strip_prefix("gitdir: "));
+            named.map(|named| Path::new(named).join("commondir")).is_none_or(|common| {
+                let text = paths::read_settings(&common).unwrap_or_default();
+                let shared = common.with_file_name(text.lines().next().unwrap_or_default());
+                is_readable(common) && is_readable(shared.join("info/exclude"))
+            })
+        }),
+    };
+    [".gitignore", ".ignore"].iter().all(|name| is_readable(directory.join(name))) && in_git()
 }
 
 fn is_entered(entry: &DirEntry, globs: &super::Globs) -> bool {
@@ -142,6 +204,7 @@ fn is_gone(error: &ignore::Error) -> bool {
 pub fn files_below(directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
     let mut walker = WalkBuilder::new(directory);
     walker.require_git(false);
+    limit(&mut walker, directory.as_path(), true, |_| true);
     files_of(walker)
 }
 

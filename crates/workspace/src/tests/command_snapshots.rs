@@ -551,3 +551,49 @@ fn later_than(path: &Path) {
         std::thread::yield_now();
     }
 }
+
+/// Puts a pipe or an endless device at a path.
+fn block(path: &Path, with_device: bool) {
+    let _absent = std::fs::remove_file(path);
+    match with_device {
+        true => std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+        false => rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap(),
+    }
+}
+
+#[test]
+fn pipes_and_devices_do_not_block_a_snapshot() {
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        for with_device in [false, true] {
+            let fixture =
+                Fixture::new(&[("a.txt", "hit\n"), ("sub/b.txt", "hit\n"), ("sub/.gitignore", "*.log\n")]);
+            let root = fixture.workspace.root().as_path().to_owned();
+            git(&root, &["init", "-q"]);
+            git(&root, &["add", "."]);
+            let (wrote, _) = runtime.block_on(run(&fixture, |root| {
+                let places =
+                    ["sub/.gitignore", ".git/index", ".git/info/exclude", ".gitattributes", ".git/HEAD"];
+                places.iter().for_each(|place| block(&root.join(place), with_device));
+                std::fs::write(root.join("sub/new.txt"), "hit\n").unwrap();
+                std::fs::write(root.join("sub/new.log"), "hit\n").unwrap();
+            }));
+            let mut expected = vec!["sub/new.log", "sub/new.txt"];
+            // A link is a file.
+            expected.splice(..0, with_device.then_some(".gitattributes"));
+            assert_eq!(names(&fixture, &wrote), expected);
+            let lost = wrote.lost.iter().map(|(path, _)| fixture.workspace.relative(path));
+            assert!(lost.into_iter().any(|it| it == "sub/.gitignore"), "git cannot read the repository");
+            let files = || fixture.workspace.files(fixture.workspace.root()).map(|it| it.file_name());
+            assert_eq!(files().collect::<Vec<_>>(), ["a.txt", "b.txt", "new.log", "new.txt"]);
+            std::fs::remove_file(root.join(".git/info/exclude")).unwrap();
+            assert_eq!(files().collect::<Vec<_>>(), ["a.txt"], "the others have unknown rules");
+            let (wrote, _) =
+                runtime.block_on(run(&fixture, |root| block(&root.join(".git/index"), with_device)));
+            assert_eq!(names(&fixture, &wrote), <[&str; 0]>::default());
+        }
+        done.send(()).unwrap();
+    });
+    finished.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+}

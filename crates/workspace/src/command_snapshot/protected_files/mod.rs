@@ -119,7 +119,7 @@ impl ProtectedFiles {
         let processes = Arc::clone(processes);
         let work = move || {
             let stash = git.checkout.as_ref().map(|it| it.shared.join("refs/stash"));
-            let stash = stash.and_then(|path| std::fs::read_to_string(path.as_path()).ok());
+            let stash = stash.and_then(|path| paths::read_settings(path).ok());
             let mut running = RUNNING.lock();
             let mut protected = running.start(paths, git, has_mounts, root);
             protected.stash = stash.map(|text| text.trim().to_owned());
@@ -518,7 +518,7 @@ impl Running {
             }
         }
         let common = git.join("commondir");
-        let leads_to = std::fs::read_to_string(common.as_path()).unwrap_or_default();
+        let leads_to = paths::read_settings(&common).unwrap_or_default();
         let leads_to = canonical_existing(&git.join(leads_to.trim()));
         // A worktree has one, which names the repository around it.
         let is_of_worktree = git != *path && root.is_some_and(|root| root.join(".git") == leads_to);
