@@ -26,6 +26,8 @@ pub use policy::{
     Policy, PolicyOptions, ProgramFiles, SpawnRequest, Subject, SubjectState, Subjects, Verdict,
 };
 pub use rules::{Capability, Decision, Rule, RuleError};
-pub use sandbox::{Checkout, Confinement, EXECUTED, GitChanges, Network, SandboxMode, SandboxProfile};
+pub use sandbox::{
+    Checkout, Confinement, EXECUTED, GitChanges, Network, ProjectRoots, SandboxMode, SandboxProfile,
+};
 pub use secrets::{Pieces, Redactor, is_secret, is_secret_name, learn_passing_secret, learn_secret};
 pub use trust::{TrustStore, trust_command};

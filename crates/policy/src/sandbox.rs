@@ -88,10 +88,10 @@ pub struct SandboxProfile {
     /// Exceptions for git, which the sandbox itself does not know.
     #[serde(skip)]
     pub git: GitChanges,
-    /// The directory whose subdirectories have their protected files reverted.
+    /// The directories whose subdirectories have their protected files reverted.
     ///
     /// The sandbox does not deny these changes, and missing files are not protected.
-    pub nested: Option<AbsPath>,
+    pub nested: Option<ProjectRoots>,
     /// Directories and files that cannot be read.
     pub hidden: Vec<AbsPath>,
     /// Paths inside hidden directories that can be read.
@@ -101,6 +101,14 @@ pub struct SandboxProfile {
     pub unix_sockets: bool,
     /// Whether the command is refused where no sandbox works.
     pub required: bool,
+}
+
+/// The top directories of a project.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProjectRoots {
+    pub workspace: AbsPath,
+    /// The worktree of its repository; the workspace itself without one.
+    pub top: AbsPath,
 }
 
 impl SandboxProfile {

@@ -17,7 +17,7 @@ use super::git_line::{self, GitLine};
 use super::shell_command::Line;
 use super::{Decision, Policy, ProgramFiles, SandboxMode};
 use crate::rules::Capability;
-use crate::{Checkout, EXECUTED, GitChanges, Network, SandboxProfile};
+use crate::{Checkout, EXECUTED, GitChanges, Network, ProjectRoots, SandboxProfile};
 
 /// Rights of a line beyond those of other commands.
 #[derive(Default)]
@@ -214,8 +214,8 @@ impl Policy {
                 vec![repository.top.join(".git")].into_iter().filter(|it| it.as_path().is_file()).collect(),
             );
         }
-        let top = repository.as_ref().map(|it| &it.top).filter(|top| **top != root);
-        for directory in std::iter::once(&root).chain(top) {
+        let top = repository.as_ref().map_or(&root, |it| &it.top).clone();
+        for directory in [&root, &top] {
             add(line.git.checks_out, EXECUTED.map(|name| directory.join(name)).to_vec());
         }
         // A link is protected itself too: a command could put a directory in its place.
@@ -254,7 +254,7 @@ impl Policy {
                     shared: it.git,
                 }),
             },
-            nested: Some(root.clone()),
+            nested: Some(ProjectRoots { workspace: root, top }),
             hidden,
             readable: self.options.shown.iter().map(canonical).collect(),
             // A tool reaches its servers and agents by protocols of its own.

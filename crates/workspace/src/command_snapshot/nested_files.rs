@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use paths::AbsPath;
-use policy::EXECUTED;
+use policy::{EXECUTED, ProjectRoots};
 
 use super::scan::{file_clock, walk_builder};
 
@@ -30,31 +30,43 @@ pub(super) struct NestedFiles {
 type Time = (i64, i64);
 
 impl NestedFiles {
-    /// Searches below `root`. Blocks.
-    pub(super) fn find(root: &AbsPath) -> Self {
+    /// Searches below the workspace, and in the rest of its repository. Blocks.
+    pub(super) fn find(roots: &ProjectRoots) -> Self {
         let since = file_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
         let began = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()));
-        let (mut directories, mut paths, mut left) = (Vec::new(), Vec::new(), MAX_ENTRIES);
-        let is_inside = |entry: &ignore::DirEntry| {
-            entry.path().parent().and_then(Path::file_name) == Some(".git".as_ref())
+        let mut all = Self { directories: Vec::new(), paths: Vec::new(), is_complete: true, began };
+        let ProjectRoots { workspace, top } = roots;
+        all.add(workspace, None);
+        if workspace != top {
+            all.add(top, Some(workspace.clone()));
+        }
+        all
+    }
+
+    /// Searches below `root`, but not in `without`.
+    fn add(&mut self, root: &AbsPath, without: Option<AbsPath>) {
+        let mut left = MAX_ENTRIES;
+        let is_included = move |entry: &ignore::DirEntry| {
+            entry.path().parent().and_then(Path::file_name) != Some(".git".as_ref())
+                && without.as_ref().is_none_or(|it| it.as_path() != entry.path())
         };
-        let (mut walk, _) = walk_builder(root, move |it| !is_inside(it));
+        let (mut walk, _) = walk_builder(root, is_included);
         let mut entries = walk.max_depth(Some(MAX_DEPTH)).build().flatten();
         for entry in entries.by_ref() {
             let is_directory = entry.file_type().is_some_and(|it| it.is_dir());
             if is_directory && entry.depth() < MAX_DEPTH && entry.file_name() != ".git" {
-                directories.extend(changed(entry.path()).map(|time| (entry.path().to_owned(), time)));
+                self.directories.extend(changed(entry.path()).map(|time| (entry.path().to_owned(), time)));
             }
             let is_found = |path: &AbsPath| {
                 path.file_name() == ".git" || EXECUTED.iter().any(|name| path.as_path().ends_with(name))
             };
-            paths.extend(AbsPath::new(entry.path()).filter(|it| entry.depth() > 1 && is_found(it)));
+            self.paths.extend(AbsPath::new(entry.path()).filter(|it| entry.depth() > 1 && is_found(it)));
             left -= 1;
             if left == 0 {
                 break;
             }
         }
-        Self { directories, paths, is_complete: entries.next().is_none(), began }
+        self.is_complete &= entries.next().is_none();
     }
 
     /// Whether another search would find the same. Ignore files may have changed.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use paths::{AbsPath, canonical_existing};
-use policy::{Checkout, GitChanges, SpawnGrant};
+use policy::{Checkout, GitChanges, ProjectRoots, SpawnGrant};
 use process::{Processes, SandboxLevel};
 use shell::{harmless_part, unsafe_settings};
 
@@ -46,7 +46,7 @@ static RUNNING: Mutex<Running> = Mutex::new(Running::new());
 #[derive(Debug)]
 pub struct ProtectedFiles {
     tops: Vec<AbsPath>,
-    root: Option<AbsPath>,
+    root: Option<ProjectRoots>,
     unprotected: Vec<String>,
     /// Changes that git may make.
     git: GitChanges,
@@ -75,9 +75,9 @@ const WORKTREE: [&str; 4] = [".git", "commondir", "config.worktree", "gitdir"];
 #[derive(Debug)]
 struct Running {
     tops: BTreeMap<AbsPath, Top>,
-    roots: BTreeMap<AbsPath, Root>,
+    roots: BTreeMap<ProjectRoots, Root>,
     /// The last search in each root.
-    searches: BTreeMap<AbsPath, NestedFiles>,
+    searches: BTreeMap<ProjectRoots, NestedFiles>,
 }
 
 /// A protected path with the files at and below it.
@@ -203,7 +203,7 @@ impl Running {
         paths: Vec<AbsPath>,
         git: GitChanges,
         has_mounts: bool,
-        root: Option<AbsPath>,
+        root: Option<ProjectRoots>,
     ) -> ProtectedFiles {
         // An earlier program may have changed what paths and searches lead to.
         if let Some(known) = root.as_ref().and_then(|root| self.roots.get_mut(root)) {
@@ -256,7 +256,7 @@ impl Running {
         &mut self,
         tops: Vec<AbsPath>,
         git: GitChanges,
-        root: Option<AbsPath>,
+        root: Option<ProjectRoots>,
         unprotected: Vec<String>,
     ) -> ProtectedFiles {
         let nested = root.as_ref().and_then(|root| self.roots.get(root)).map(|it| it.nested.as_slice());
@@ -323,7 +323,7 @@ impl Running {
     }
 
     /// The protected files in subdirectories of `root`.
-    fn search(&mut self, root: &AbsPath) -> Vec<AbsPath> {
+    fn search(&mut self, root: &ProjectRoots) -> Vec<AbsPath> {
         let last = self.searches.remove(root).filter(NestedFiles::is_current);
         let found = last.unwrap_or_else(|| NestedFiles::find(root));
         let paths = found.paths().to_vec();
@@ -478,11 +478,11 @@ impl Running {
     }
 
     /// Sets aside what runs programs in a repository that a program created.
-    fn inspect(&self, path: &AbsPath, root: Option<&AbsPath>, changes: &mut Changes) {
+    fn inspect(&self, path: &AbsPath, root: Option<&ProjectRoots>, changes: &mut Changes) {
         let mut git = path.clone();
         if !is_directory(path.as_path()) {
             let Some(named) = git_directory(path) else { return };
-            let own = root.map(|root| root.join(".git"));
+            let own = root.map(|root| root.top.join(".git"));
             if !own.is_some_and(|own| named.starts_with(&own) && named != own) {
                 changes.set_aside(path.as_path(), &format!("it leads git to {named}"));
                 return;
@@ -521,7 +521,7 @@ impl Running {
         let leads_to = paths::read_settings(&common).unwrap_or_default();
         let leads_to = canonical_existing(&git.join(leads_to.trim()));
         // A worktree has one, which names the repository around it.
-        let is_of_worktree = git != *path && root.is_some_and(|root| root.join(".git") == leads_to);
+        let is_of_worktree = git != *path && root.is_some_and(|root| root.top.join(".git") == leads_to);
         if exists(&common) && !is_of_worktree {
             changes.set_aside(common.as_path(), "it leads git elsewhere");
         }

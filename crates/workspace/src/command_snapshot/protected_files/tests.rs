@@ -11,13 +11,17 @@ struct Alone(Running, ProtectedFiles);
 impl Alone {
     fn start(paths: &[AbsPath], has_mounts: bool, root: Option<&AbsPath>) -> Self {
         let mut running = Running::new();
-        let protected = running.start(paths.to_vec(), GitChanges::default(), has_mounts, root.cloned());
+        let protected = running.start(paths.to_vec(), GitChanges::default(), has_mounts, root.map(roots));
         Self(running, protected)
     }
 
     fn revert(mut self) -> Vec<ProtectedChange> {
         self.0.revert(&self.1, &Versions::new())
     }
+}
+
+fn roots(top: &AbsPath) -> ProjectRoots {
+    ProjectRoots { workspace: top.clone(), top: top.clone() }
 }
 
 fn top() -> (tempfile::TempDir, AbsPath) {
@@ -108,13 +112,13 @@ fn running_programs_share_one_baseline() {
     create(&top, &files);
     let paths = at(&top, &[".git/config", ".vscode/tasks.json"]);
     let (mut running, none) = (Running::new(), GitChanges::default);
-    let first = running.start(paths.clone(), none(), false, Some(top.clone()));
+    let first = running.start(paths.clone(), none(), false, Some(roots(&top)));
     create(&top, &files.map(|(name, _)| (name, "changed")));
     create(&top, &[("sub/r/.git/config", "[core]\nfsmonitor = x")]);
     std::fs::rename(top.join(".vscode"), top.join("moved")).unwrap();
     std::os::unix::fs::symlink(top.join("moved"), top.join(".vscode")).unwrap();
     let tasks = [top.join(".vscode"), top.join("moved/tasks.json")];
-    let second = running.start([&paths[..1], &tasks].concat(), none(), false, Some(top.clone()));
+    let second = running.start([&paths[..1], &tasks].concat(), none(), false, Some(roots(&top)));
     let git = running.start(paths[..1].to_vec(), none(), false, None);
     let end = |running: &mut Running, it: &ProtectedFiles| {
         let changes = running.revert(it, &Versions::new());
@@ -127,7 +131,7 @@ fn running_programs_share_one_baseline() {
     assert_eq!(end(&mut running, &first), Vec::<String>::new());
     assert_eq!(files.map(|(name, _)| text(&top, name)), ["a", "a", "a"]);
     assert!(running.tops.is_empty() && running.roots.is_empty());
-    let third = running.start(paths, none(), false, Some(top.clone()));
+    let third = running.start(paths, none(), false, Some(roots(&top)));
     assert_eq!(end(&mut running, &third), Vec::<String>::new());
     [first, second, git, third].into_iter().for_each(std::mem::forget);
 }
@@ -138,11 +142,11 @@ fn changes_of_git_are_checked_when_it_ends() {
     create(&top, &[(".git/config", "[remote \"o\"]\nurl = a\n"), (".envrc", "a"), (".husky/old", "a")]);
     let paths = at(&top, &[".git/config", ".envrc", ".husky"]);
     let mut running = Running::new();
-    let first = running.start(paths.clone(), GitChanges::default(), true, Some(top.clone()));
+    let first = running.start(paths.clone(), GitChanges::default(), true, Some(roots(&top)));
     let directory = top.join(".git");
     let checkout = Some(Checkout { top: top.clone(), own: directory.clone(), shared: directory });
     let git = GitChanges { paths: paths.clone(), worktrees: false, checkout };
-    let second = running.start(Vec::new(), git, true, Some(top.clone()));
+    let second = running.start(Vec::new(), git, true, Some(roots(&top)));
 
     create(&top, &[(".git/config", "[remote \"o\"]\nurl = b\n"), (".envrc", "b"), (".husky/new/x", "b")]);
     std::fs::remove_file(top.join(".husky/old")).unwrap();
@@ -298,7 +302,7 @@ fn nested_repositories_and_settings_are_found_within_limits() {
         create(&top, &[(name, "")]);
     }
     create(&top, &[(".gitignore", "ignored")]);
-    let search = NestedFiles::find(&top);
+    let search = NestedFiles::find(&roots(&top));
     let relative = |path: &AbsPath| path.strip_prefix(&top).unwrap().display().to_string();
     let found: BTreeSet<String> = search.paths().iter().map(relative).collect();
     let expected = ["a/.envrc", "a/b/.vscode/tasks.json", "r/.git", "s/.git"].map(str::to_owned);
@@ -311,6 +315,19 @@ fn nested_repositories_and_settings_are_found_within_limits() {
     std::fs::remove_dir_all(top.join("r")).unwrap();
     create(&top, &[("a/.envrc", "changed")]);
     assert_eq!(shown(&protected.revert(), &top), ["a/.envrc"]);
+}
+
+#[test]
+fn files_beside_a_workspace_are_protected_in_its_repository() {
+    let (_temp, top) = top();
+    let deep = "a/w/b/c/d/.envrc";
+    create(&top, &[(".git/HEAD", ""), ("a/w/x", ""), ("other/.vscode/tasks.json", "a"), (deep, "a")]);
+    let roots = ProjectRoots { workspace: top.join("a/w"), top: top.clone() };
+    let mut running = Running::new();
+    let protected = running.start(Vec::new(), GitChanges::default(), true, Some(roots));
+    create(&top, &[("other/.vscode/tasks.json", "changed"), (deep, "changed")]);
+    let changes = Alone(running, protected).revert();
+    assert_eq!(shown(&changes, &top), [deep, "other/.vscode/tasks.json"]);
 }
 
 #[test]
