@@ -6,6 +6,7 @@ Arguments: the project, a directory outside, the id of a process outside, and th
 import ctypes
 import errno
 import os
+import resource
 import signal
 import socket
 import sys
@@ -115,6 +116,7 @@ attempt("new key", lambda: write(f"{outside}/keys/new"))
 attempt("login", lambda: read(f"{outside}/login"))
 attempt("signal", lambda: os.kill(int(process), signal.SIGCONT))
 attempt("debugging", traced)
+attempt("limits", lambda: resource.prlimit(int(process), resource.RLIMIT_NOFILE, (64, 64)))
 attempt("environment", lambda: read(f"/proc/{process}/environ"))
 attempt("io_uring", lambda: call(425, 8, ctypes.create_string_buffer(120)))
 attempt("kernel key", lambda: call({"x86_64": 250}.get(os.uname().machine, 219), 0, -3, 0))

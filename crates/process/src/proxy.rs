@@ -220,6 +220,38 @@ fn is_private(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
+    struct Permit;
+
+    impl HostGate for Permit {
+        fn permit<'a>(&'a self, _: &'a str, _: u16) -> BoxFuture<'a, Result<HostPermit, String>> {
+            Box::pin(async { Ok(HostPermit { private: true }) })
+        }
+
+        fn refused(&self, _: &str, _: u16, _: &str) {}
+    }
+
+    #[tokio::test]
+    async fn a_server_gets_only_the_permitted_host() {
+        use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = server.local_addr().unwrap();
+        let mut client = TcpStream::connect(proxy.local_addr().unwrap()).await.unwrap();
+        let end = CancellationToken::new();
+        let serving = tokio::spawn(serve(proxy, Arc::new(Permit), end.clone()));
+        let request = format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\nHost: other\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let (stream, _) = server.accept().await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        let mut hosts = Vec::new();
+        while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+            hosts.extend(line.to_lowercase().strip_prefix("host: ").map(str::to_owned));
+        }
+        assert_eq!(hosts, [host.to_string()]);
+        end.cancel();
+        serving.await.unwrap();
+    }
+
     #[test]
     fn addresses_of_local_networks_are_private() {
         let private = [

@@ -287,6 +287,23 @@ fn a_new_repository_runs_no_program() {
 }
 
 #[test]
+fn a_new_worktree_leads_only_to_the_repository_around_it() {
+    let (_temp, top) = top();
+    create(&top, &[(".git/HEAD", ""), ("evil/config", "")]);
+    let protected = Alone::start(&[], true, Some(&top));
+    for (name, leads_to) in [("good", "../.."), ("bad", "../../../evil")] {
+        create(
+            &top,
+            &[
+                (&format!("{name}/.git"), &format!("gitdir: ../.git/worktrees/{name}")),
+                (&format!(".git/worktrees/{name}/commondir"), leads_to),
+            ],
+        );
+    }
+    assert_eq!(shown(&protected.revert(), &top), [".git/worktrees/bad/commondir"]);
+}
+
+#[test]
 fn nested_repositories_and_settings_are_found_within_limits() {
     let (_temp, top) = top();
     for name in [
