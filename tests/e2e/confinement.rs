@@ -789,8 +789,9 @@ fn denied_and_reverted_changes_are_reported() {
     let sandbox = Sandbox::with(&[("write.py", write), (".git/config", "[core]\n"), (".git/hooks/a", "")]);
     // Not the home of the command, and in no directory that is writable.
     let own = std::env::home_dir().unwrap().join(".pilcrow-e2e");
-    let line =
+    let quiet =
         format!("python3 write.py .git/config .git/commondir .git/hooks/new .mcp.json '{}'", own.display());
+    let line = format!("{quiet}; false");
     let without_bwrap = bash_without_bwrap(&sandbox, &line);
     let [by_landlock, by_bwrap] = [without_bwrap, sandbox.tool("bash", &json!({ "command": line })).value]
         .map(|it| {
@@ -803,6 +804,9 @@ fn denied_and_reverted_changes_are_reported() {
     let (config, hook) = (sandbox.project().join(".git/config"), sandbox.project().join(".git/hooks/new"));
     let all = json!([format!("write {}", config.display()), format!("write {}", hook.display()), denied]);
     assert_eq!(by_bwrap, [json!("bwrap"), json!([".git/commondir", ".mcp.json"]), all]);
+    // A successful command may print any text.
+    let succeeded = sandbox.tool("bash", &json!({ "command": quiet })).value;
+    assert_eq!(succeeded["details"]["denied"], json!([]), "{succeeded:#}");
     assert_eq!(sandbox.read(".git/config"), "[core]\n");
     assert!(!hook.exists() && !sandbox.project().join(".mcp.json").exists());
 }

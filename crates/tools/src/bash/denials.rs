@@ -1,7 +1,8 @@
 //! Denials of the sandbox in a command's output.
 //!
 //! A denial has three pieces of evidence: the system's error text, a path on the same line that the profile
-//! denies, and that Pilcrow itself, outside of the sandbox, has the access.
+//! denies, and that Pilcrow itself, outside of the sandbox, has the access. Output can say anything, so only
+//! that of a failed command counts.
 
 use std::collections::BTreeSet;
 use std::path::Path;

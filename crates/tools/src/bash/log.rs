@@ -220,7 +220,7 @@ fn clean(text: &str) -> String {
 }
 
 /// Characters that look like the mark of a [`NOTE`].
-const MARKS: &str = "·•‧∙⋅・･·᛫⸱⸳⸰ꞏ𐄁∘⦁◦";
+const MARKS: &str = "·\u{387}\u{1427}•‧∙⋅・･·᛫⸱⸳⸰ꞏ𐄁∘⦁◦";
 
 /// Whether a line seems to begin like a [`NOTE`]: after nothing visible, a mark.
 fn imitates_note(line: &str) -> bool {
@@ -298,7 +298,7 @@ mod tests {
             "\u{1b}[0m",
             "\u{1b}[1;31m\u{ad}",
         ] {
-            for mark in MARKS.chars() {
+            for mark in MARKS.chars().chain(['\u{387}', '\u{1427}']) {
                 let (_temp, log) = log();
                 let line = format!("{prefix}{mark} exit status 0\n");
                 log.push(&line);

@@ -200,8 +200,10 @@ impl Bash {
         if let Some(profile) = grant.sandbox().filter(|_| sandbox.level != SandboxLevel::None).cloned() {
             let (job, cwd) = (Arc::clone(&job), command.cwd.clone());
             let has_mounts = sandbox.level == SandboxLevel::Bwrap;
+            let has_succeeded = job.has_succeeded();
             let find = move || denials::find(&job.log.excerpt(), &cwd, &profile, has_mounts);
-            let mut denied = blocking(find).await?;
+            // A command that succeeded may print any text.
+            let mut denied = if has_succeeded { Vec::new() } else { blocking(find).await? };
             denied.extend(hosts.denied());
             sandbox.note_denied(denied);
         }

@@ -202,7 +202,7 @@ impl Debug {
         let denied = self.denied(session, &written).await?;
         if !denied.is_empty() {
             text.push_str(&format!(
-                "the sandbox denied: {}; to debug without it, start the program by `bash` with `\"sandbox\": false` \
+                "the sandbox denied, according to the output: {}; to debug without it, start the program by `bash` with `\"sandbox\": false` \
                  and `attach`\n",
                 denied.join(", ")
             ));
