@@ -315,7 +315,10 @@ fn commands_reach_the_hosts_that_rules_name() {
 
 #[test]
 fn packages_are_installed_through_the_proxy() {
-    let sandbox = Sandbox::with(&[("package.json", r#"{"name": "a", "version": "1.0.0"}"#)]);
+    let mut sandbox = Sandbox::with(&[("package.json", r#"{"name": "a", "version": "1.0.0"}"#)]);
+    // Its settings are hidden from the line.
+    let home = home_with_key(&mut sandbox);
+    std::fs::write(home.path().join(".npmrc"), "//127.0.0.2/:_authToken=secret\n").unwrap();
     let mut server = std::process::Command::new("python3");
     sandbox.prepare(&mut server);
     server.args(["-c", include_str!("registry.py")]);
@@ -323,9 +326,9 @@ fn packages_are_installed_through_the_proxy() {
     let mut port = String::new();
     std::io::BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
     let url = format!("http://127.0.0.2:{}", port.trim());
-    std::fs::create_dir_all(sandbox.home().join("config")).unwrap();
+    std::fs::create_dir_all(home.path().join("pilcrow/config")).unwrap();
     let rules = format!("policy.rules = ['allow http 127.0.0.2:{}']\n", port.trim());
-    std::fs::write(sandbox.home().join("config/config.toml"), rules).unwrap();
+    std::fs::write(home.path().join("pilcrow/config/config.toml"), rules).unwrap();
     let pip = "pip install -q --disable-pip-version-check --no-cache-dir --root-user-action ignore --target";
     let npm = format!("--silent --no-audit --no-fund --cache /tmp/$$ --registry {url}");
     let line = format!(
@@ -463,6 +466,40 @@ fn home_with_key(sandbox: &mut Sandbox) -> tempfile::TempDir {
         sandbox.variables.insert(name.to_owned(), path.display().to_string());
     }
     home
+}
+
+#[test]
+fn logins_of_tools_are_read_only_by_their_own_lines() {
+    let read = "import os, sys\nfor name in sys.argv[1:]:\n  try: print(open(os.path.expanduser(name)).read() or 'empty')\n  except OSError: print('denied')\n";
+    let mut sandbox = Sandbox::with(&[("read.py", read)]);
+    let home = home_with_key(&mut sandbox);
+    let logins =
+        [".npmrc", ".config/gh/hosts.yml", ".cargo/credentials.toml", ".terraform.d/credentials.tfrc.json"];
+    for login in logins {
+        std::fs::create_dir_all(home.path().join(login).parent().unwrap()).unwrap();
+        std::fs::write(home.path().join(login), "secret").unwrap();
+    }
+    std::fs::write(home.path().join(".config/other"), "settings").unwrap();
+    for name in ["npm", "gh"] {
+        let program = home.path().join(name);
+        std::fs::write(&program, "#!/bin/sh\ncat ~/.npmrc ~/.config/gh/hosts.yml 2>&1\n").unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap());
+    sandbox.variables.insert("PATH".to_owned(), path);
+    let names = logins.map(|login| format!("~/{login}")).join("' '");
+    let line = format!("python3 read.py '{names}' '~/.config/other'");
+    let output = |value: &Value| value["content"][0]["text"].as_str().unwrap().to_owned();
+    let by_bwrap = |line: &str| output(&sandbox.tool("bash", &json!({ "command": line })).value);
+    for (text, npmrc) in
+        [(by_bwrap(&line), "empty"), (output(&bash_without_bwrap(&sandbox, &line)), "denied")]
+    {
+        let found: Vec<&str> = text.lines().take(5).collect();
+        assert_eq!(found, [npmrc, "denied", "denied", "denied", "settings"], "{text}");
+    }
+    for (line, count) in [("npm ci", 1), ("npm run x", 0), ("gh pr view", 1), ("gh pr create", 0)] {
+        assert_eq!(by_bwrap(line).matches("secret").count(), count, "{line}");
+    }
 }
 
 /// The server tries to leave its sandbox before it serves.

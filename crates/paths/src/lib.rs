@@ -14,6 +14,6 @@ mod uri;
 pub use abs_path::AbsPath;
 pub use regular_file::{MAX_SETTINGS, open_file, read_file, read_settings};
 pub use resolve::{canonical, canonical_existing, resolve};
-pub use sensitive::{Sensitive, credential_names, sensitive_name};
+pub use sensitive::{Sensitive, credential_paths, has_settings, sensitive_name};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use uri::{path_to_uri, uri_to_path};

@@ -37,7 +37,7 @@ struct Kind {
     kind: Sensitive,
     directories: &'static [&'static str],
     files: &'static [&'static str],
-    /// A directory and a name in it.
+    /// A directory, also below another, and a name in it.
     places: &'static [(&'static str, &'static str)],
     prefixes: &'static [&'static str],
     extensions: &'static [&'static str],
@@ -51,7 +51,18 @@ struct Kind {
 const KINDS: &[Kind] = &[
     Kind {
         kind: Sensitive::Credentials,
-        directories: &[".ssh", ".gnupg", ".aws", ".kube", ".azure", ".docker"],
+        directories: &[
+            ".ssh",
+            ".gnupg",
+            ".aws",
+            ".kube",
+            ".azure",
+            ".docker",
+            ".mozilla",
+            ".oci",
+            ".password-store",
+            ".thunderbird",
+        ],
         files: &[
             ".netrc",
             "_netrc",
@@ -59,13 +70,45 @@ const KINDS: &[Kind] = &[
             ".pypirc",
             ".pgpass",
             ".htpasswd",
+            ".databrickscfg",
+            ".my.cnf",
+            ".s3cfg",
+            ".vault-token",
             "credentials.json",
             "id_rsa",
             "id_dsa",
             "id_ecdsa",
             "id_ed25519",
         ],
-        places: &[],
+        places: &[
+            (".cargo", "credentials"),
+            (".cargo", "credentials.toml"),
+            (".claude", ".credentials.json"),
+            (".codex", "auth.json"),
+            (".config", "BraveSoftware"),
+            (".config", "chromium"),
+            (".config", "doctl"),
+            (".config", "gcloud"),
+            (".config", "gh"),
+            (".config", "github-copilot"),
+            (".config", "glab-cli"),
+            (".config", "google-chrome"),
+            (".config", "hcloud"),
+            (".config", "hub"),
+            (".config", "microsoft-edge"),
+            (".config", "op"),
+            (".config", "rclone"),
+            (".config", "vivaldi"),
+            (".config/containers", "auth.json"),
+            (".config/git", "credentials"),
+            (".config/sops", "age"),
+            (".fly", "config.yml"),
+            (".gem", "credentials"),
+            (".gemini", "oauth_creds.json"),
+            (".local/share", "keyrings"),
+            (".local/share", "kwalletd"),
+            (".terraform.d", "credentials.tfrc.json"),
+        ],
         prefixes: &[],
         extensions: &["pem", "key", "p12", "pfx", "jks", "keystore", "kdbx", "ppk"],
         examples: &[
@@ -75,8 +118,16 @@ const KINDS: &[Kind] = &[
             "id_rsa",
             "a/.netrc",
             "tls.key",
+            ".config/gh/hosts.yml",
+            ".config/git/credentials",
+            "home/.config/google-chrome/Default/Cookies",
+            ".config/BraveSoftware",
+            ".cargo/credentials.toml",
+            ".mozilla/firefox/x/logins.json",
         ],
         harmless: &[
+            ".cargo/registry/x.rs",
+            ".config/git/ignore",
             ".ssh/id_rsa.pub",
             ".ssh/known_hosts",
             "certs/ca.pem",
@@ -255,10 +306,22 @@ fn is_fixture(names: &[String]) -> bool {
     (is_key || file.starts_with("id_")) && directories.iter().any(|name| FIXTURES.contains(&name.as_str()))
 }
 
-/// The names of directories and files with keys and logins, as in a home directory.
-pub fn credential_names() -> impl Iterator<Item = &'static str> {
-    let rows = KINDS.iter().filter(|row| row.kind == Sensitive::Credentials);
-    rows.flat_map(|row| row.directories.iter().chain(row.files).copied())
+/// Files that contain logins in a home directory, and settings in a project.
+const HOME_LOGINS: &[&str] = &[".npmrc"];
+
+/// Whether programs of a project read settings from this file with logins.
+///
+/// They fail if they cannot read it.
+pub fn has_settings(login: &AbsPath) -> bool {
+    HOME_LOGINS.contains(&login.file_name().as_str())
+}
+
+/// The paths with keys and logins below a home directory.
+pub fn credential_paths() -> impl Iterator<Item = String> {
+    let rows = || KINDS.iter().filter(|row| row.kind == Sensitive::Credentials);
+    let names = rows().flat_map(|row| row.directories.iter().chain(row.files)).chain(HOME_LOGINS);
+    let places = rows().flat_map(|row| row.places).map(|(directory, name)| format!("{directory}/{name}"));
+    names.map(|name| (*name).to_owned()).chain(places)
 }
 
 impl Kind {
@@ -273,7 +336,10 @@ impl Kind {
             return Some(file.clone());
         }
         let is_in = |(directory, name): &&(&str, &str)| {
-            names.windows(2).any(|pair| (pair[0].as_str(), pair[1].as_str()) == (directory, name))
+            let parts = || directory.split('/').chain([*name]);
+            let is_at =
+                |at: &[String]| at.iter().zip(parts()).all(|(it, part)| part.eq_ignore_ascii_case(it));
+            names.windows(parts().count()).any(is_at)
         };
         if let Some((_, name)) = self.places.iter().find(is_in) {
             return Some((*name).to_owned());
@@ -307,6 +373,14 @@ mod tests {
             for harmless in row.harmless {
                 assert_eq!(sensitive_name(&root.join(harmless), &root), None, "{harmless}");
             }
+        }
+    }
+
+    #[test]
+    fn logins_of_a_home_directory_are_listed() {
+        let all: Vec<String> = credential_paths().collect();
+        for path in [".ssh", ".npmrc", ".config/gh", ".config/BraveSoftware", ".local/share/keyrings"] {
+            assert!(all.iter().any(|it| it == path), "{path}");
         }
     }
 

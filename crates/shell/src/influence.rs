@@ -215,6 +215,14 @@ fn runs_in_sed(script: &str) -> bool {
     })
 }
 
+/// Whether a script of psql starts a program (`\\!`, `\\o |x`, `\\copy … program`).
+fn runs_in_psql(script: &str) -> bool {
+    let is_program = |rest: &str| {
+        rest.starts_with(['!', 'e']) || rest.contains(['|', '`']) || rest.to_lowercase().contains("program")
+    };
+    script.split('\\').skip(1).any(is_program)
+}
+
 /// The code that a builtin, or a wrapper with variables, may run.
 pub(super) fn of(command: &Command) -> Option<String> {
     let texts = || command.args().iter().map(|word| word.text.as_str());
@@ -234,6 +242,7 @@ pub(super) fn of(command: &Command) -> Option<String> {
             texts().nth(at + 1).and_then(of_variable)
         }
         "sed" if texts().any(runs_in_sed) => Some("a command in the script of sed".to_owned()),
+        "psql" if texts().any(runs_in_psql) => Some("a command in the script of psql".to_owned()),
         "hash" if command.has('p', "") => Some("a name that is assigned to another program".to_owned()),
         "enable" if command.has('f', "") => Some("a builtin from a file".to_owned()),
         _ => None,

@@ -653,7 +653,7 @@ fn found_and_read(command: &Command) -> Vec<String> {
 }
 
 /// Ends of the paths of files in which programs store credentials.
-const LOGINS: &[&str] = &["/.cargo/credentials", "/.cargo/credentials.toml", "/gh/hosts.yml"];
+const LOGINS: &[&str] = &["/gh/hosts.yml"];
 
 /// Whether a word is a pattern of names, or a certificate, which is public.
 fn names_no_key(command: &Command, word: &Word) -> bool {

@@ -192,6 +192,8 @@ pub struct Judged {
     ///
     /// The command names each file in a word.
     pub files: Vec<Opened>,
+    /// Whether it sets a variable that programs may read.
+    pub sets_variables: bool,
 }
 
 /// A file that a redirection opens, or that a command writes by its words.
@@ -321,6 +323,7 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
         for doubt in &script.doubts {
             judged.doubt(format!("{}; in the worst case, {}", doubt.what, doubt.worst));
         }
+        judged.sets_variables |= script.sets_variables || script.commands.iter().any(sets_variables);
         let mut links = Vec::new();
         for command in &script.commands {
             if command.is_hidden {
@@ -356,6 +359,17 @@ const NEUTRAL: &[&str] = &[
     "local", "nice", "nohup", "popd", "printf", "pushd", "pwd", "read", "readonly", "return", "set",
     "setsid", "shift", "stdbuf", "test", "time", "timeout", "true", "typeset", "unset", "wait",
 ];
+
+/// Whether a command that is not an assignment sets variables.
+fn sets_variables(command: &script::Command) -> bool {
+    let has = |text: &str| command.args().iter().any(|word| word.text.contains(text));
+    match command.name() {
+        "read" | "mapfile" | "readarray" | "getopts" => true,
+        "env" => has("="),
+        "printf" => has("-v"),
+        _ => false,
+    }
+}
 
 fn named(command: &script::Command) -> Named {
     let known = command.words.iter().take_while(|word| word.is_known());

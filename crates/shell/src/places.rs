@@ -65,7 +65,7 @@ impl Places {
     /// Whether a pattern such as `~/.ss?/*` may name credentials in the home directory.
     pub(super) fn may_name_credential(&self, pattern: &str) -> bool {
         let Some(home) = self.home.as_deref().filter(|_| pattern.contains("/.")) else { return false };
-        paths::credential_names().any(|name| {
+        paths::credential_paths().any(|name| {
             let path = format!("{home}/{name}");
             like(pattern, &path) || like(pattern, &format!("{path}/*"))
         })

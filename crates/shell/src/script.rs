@@ -121,6 +121,8 @@ pub(super) struct Script {
     /// Functions that call themselves more than once.
     pub bombs: Vec<String>,
     pub variables: Variables,
+    /// Whether it has an assignment that programs may see.
+    pub sets_variables: bool,
     aliases: Vec<(String, String)>,
     /// Files with known text that commands wrote, complete or in part.
     written: Vec<(String, Word)>,
@@ -664,6 +666,7 @@ impl Script {
         let name = || node.child_by_field_name("name").or_else(|| node.child_by_field_name("variable"));
         match node.kind() {
             "variable_assignment" => {
+                self.sets_variables = true;
                 let value = node.child_by_field_name("value");
                 let is_array = value.is_some_and(|value| value.kind() == "array");
                 if let Some(name) = name() {
@@ -702,6 +705,8 @@ impl Script {
             "for_statement" => {
                 if let Some(name) = name() {
                     let name = text(name, src);
+                    // Names with small letters are the script's own.
+                    self.sets_variables |= !name.contains(|c: char| c.is_ascii_lowercase());
                     let mut cursor = node.walk();
                     let values: Vec<Node<'_>> = node.children_by_field_name("value", &mut cursor).collect();
                     let words = joined(&values, src);

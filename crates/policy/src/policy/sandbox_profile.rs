@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use paths::canonical_existing as canonical;
-use paths::{AbsPath, credential_names};
+use paths::{AbsPath, credential_paths};
 use shell::Named;
 
 use super::git_line::{self, GitLine};
@@ -34,18 +34,87 @@ struct Tool {
     programs: &'static [&'static str],
     reads: &'static [&'static str],
     writes: &'static [&'static str],
+    /// The subcommands that use them; empty for all.
+    subcommands: Names,
+    /// Why others do not.
+    others: &'static str,
+    /// Whether it reaches servers and agents by protocols of its own.
+    is_direct: bool,
+}
+
+type Names = &'static [&'static str];
+
+/// A tool that uses its files with all subcommands.
+const fn direct(programs: Names, reads: Names, writes: Names) -> Tool {
+    Tool { programs, reads, writes, subcommands: &[], others: "", is_direct: true }
 }
 
 /// The first is git, which [`GitLine`] decides about.
 const TOOLS: &[Tool] = &[
-    Tool { programs: &["git"], reads: &[".ssh", ".git-credentials", ".netrc"], writes: &[".gnupg"] },
-    Tool { programs: &["ssh", "scp", "sftp", "rsync"], reads: &[".ssh"], writes: &[] },
-    Tool { programs: &["gpg", "gpg2"], reads: &[], writes: &[".gnupg"] },
-    Tool { programs: &["docker", "docker-compose", "podman"], reads: &[], writes: &[".docker"] },
-    Tool { programs: &["kubectl", "helm"], reads: &[], writes: &[".kube"] },
-    Tool { programs: &["aws"], reads: &[], writes: &[".aws"] },
-    Tool { programs: &["az"], reads: &[], writes: &[".azure"] },
-    Tool { programs: &["psql", "pg_dump", "pg_restore"], reads: &[".pgpass"], writes: &[] },
+    direct(
+        &["git"],
+        // The programs `gh`, `glab` and `hub` give git their logins.
+        &[
+            ".ssh",
+            ".git-credentials",
+            ".netrc",
+            ".config/gh",
+            ".config/git/credentials",
+            ".config/glab-cli",
+            ".config/hub",
+        ],
+        &[".gnupg"],
+    ),
+    direct(&["ssh", "scp", "sftp", "rsync"], &[".ssh"], &[]),
+    direct(&["gpg", "gpg2"], &[], &[".gnupg"]),
+    direct(&["docker", "docker-compose", "podman"], &[".config/containers/auth.json"], &[".docker"]),
+    direct(&["kubectl", "helm"], &[], &[".kube"]),
+    direct(&["aws"], &[], &[".aws"]),
+    direct(&["az"], &[], &[".azure"]),
+    direct(&["psql", "pg_dump", "pg_restore"], &[".pgpass"], &[]),
+    Tool {
+        programs: &["gh"],
+        reads: &[".config/gh"],
+        writes: &[],
+        subcommands: &[
+            "api",
+            "issue close",
+            "issue comment",
+            "issue create",
+            "issue edit",
+            "issue list",
+            "issue view",
+            "label list",
+            "pr checks",
+            "pr comment",
+            "pr diff",
+            "pr edit",
+            "pr list",
+            "pr review",
+            "pr status",
+            "pr view",
+            "release list",
+            "release view",
+            "repo view",
+            "run list",
+            "run rerun",
+            "run view",
+            "run watch",
+            "search",
+            "workflow",
+        ],
+        others: "this command of gh may run hooks of git, aliases or extensions",
+        is_direct: false,
+    },
+    Tool {
+        programs: &["npm", "pnpm", "yarn"],
+        reads: &[".npmrc"],
+        writes: &[],
+        subcommands: &["add", "audit", "ci", "i", "info", "install", "outdated", "publish", "update", "view"],
+        others: "",
+        is_direct: false,
+    },
+    direct(&["gcloud", "gsutil", "bq"], &[], &[".config/gcloud"]),
 ];
 
 /// Caches of build tools.
@@ -122,9 +191,9 @@ impl Policy {
     pub(super) fn line_use(&self, text: &str, line: &Line, alone: bool) -> LineUse {
         let mut git = GitLine::of(text, &line.commands, &self.options.root);
         let mut environment = Vec::new();
-        let mut tool = tool_of(&line.commands).filter(|_| !line.is_doubtful);
-        let option = line.commands.iter().find_map(|it| shell::acting_option(&it.words));
-        let withheld = option.filter(|_| tool.take_if(|_| option.is_some()).is_some());
+        let named = tool_of(&line.commands).filter(|_| !line.is_doubtful);
+        let withheld = named.and_then(|tool| tool.withheld(line));
+        let mut tool = named.filter(|_| withheld.is_none());
         let writable = match git.has_keys || tool.is_some() {
             true => self.sandbox_profile(&LineUse::default()).map_or_else(Vec::new, |it| it.writable),
             false => Vec::new(),
@@ -143,7 +212,7 @@ impl Policy {
             environment.extend(git_line::without_writable(&writable));
         }
         let note = git.withheld.take().map(|why| ("git", why));
-        let note = note.or_else(|| Some(("the command", format!("`{}` may name a program", withheld?))));
+        let note = note.or_else(|| Some(("the command", withheld.filter(|why| !why.is_empty())?)));
         let note = note.map(|(name, why)| format!("{name} ran without keys or direct network access: {why}"));
         LineUse { tool, git, environment, note }
     }
@@ -228,9 +297,10 @@ impl Policy {
 
         let used =
             |name: &&str| names(|tool| tool.reads).contains(name) || names(|tool| tool.writes).contains(name);
-        let credentials = credential_names().filter(|name| !used(name)).filter_map(in_home);
-        let credentials =
-            credentials.filter(|path| self.judge_resolved(Capability::Read, path).decision == Decision::Deny);
+        let credentials = credential_paths().filter(|name| !used(&name.as_str()));
+        let credentials = credentials.filter_map(|name| in_home(&name));
+        let credentials = credentials
+            .filter(|path| self.judge_resolved(Capability::Read, path).decision != Decision::Allow);
         let mut hidden: Vec<AbsPath> = credentials.chain(self.options.own.iter().map(canonical)).collect();
         // The project itself can always be read.
         hidden
@@ -258,7 +328,7 @@ impl Policy {
             hidden,
             readable: self.options.shown.iter().map(canonical).collect(),
             // A tool reaches its servers and agents by protocols of its own.
-            network: if tool.is_some() { Network::Allowed } else { Network::Proxy },
+            network: if tool.is_some_and(|it| it.is_direct) { Network::Allowed } else { Network::Proxy },
             unix_sockets: false,
             required: mode == SandboxMode::Required,
         })
@@ -301,15 +371,37 @@ impl Policy {
     }
 }
 
+/// The commands of a line but neutral ones such as `cd`.
+fn working(commands: &[Named]) -> impl Iterator<Item = &[String]> {
+    commands.iter().filter(|command| !command.neutral).map(|command| command.words.as_slice())
+}
+
 /// The tool other than git that all commands of a line are.
-///
-/// Neutral commands such as `cd` may be between.
 fn tool_of(commands: &[Named]) -> Option<&'static Tool> {
-    let mut working = commands.iter().filter(|command| !command.neutral).peekable();
-    working.peek()?;
-    let programs: Vec<&str> =
-        working.map(|command| command.words.first().map_or("", String::as_str)).collect();
-    TOOLS.iter().skip(1).find(|tool| programs.iter().all(|program| tool.programs.contains(program)))
+    working(commands).next()?;
+    let is_all = |tool: &&Tool| {
+        working(commands).all(|it| it.first().is_some_and(|it| tool.programs.contains(&it.as_str())))
+    };
+    TOOLS.iter().skip(1).find(is_all)
+}
+
+impl Tool {
+    /// Why a line of this tool has no keys; empty if it needs none.
+    fn withheld(&self, line: &Line) -> Option<String> {
+        if let Some(option) = line.commands.iter().find_map(|it| shell::acting_option(&it.words)) {
+            return Some(format!("`{option}` may name a program"));
+        }
+        if line.sets_variables {
+            return Some("the line sets a variable, which may name a program".to_owned());
+        }
+        let uses = |words: &[String]| {
+            let is_one = |name: &&str| {
+                name.split(' ').enumerate().all(|(at, part)| words.get(at + 1).is_some_and(|it| it == part))
+            };
+            self.subcommands.is_empty() || self.subcommands.iter().any(is_one)
+        };
+        (!working(&line.commands).all(uses)).then(|| self.others.to_owned())
+    }
 }
 
 fn home() -> Option<AbsPath> {
@@ -586,7 +678,29 @@ mod tests {
             );
             assert_eq!((line(text).tool.is_none(), line(text).note), (true, Some(expected)));
         }
-        assert!(line("ssh -q h").tool.is_some() && line("ssh -q h").note.is_none());
+        let variable = "the line sets a variable, which may name a program";
+        let gh = "this command of gh may run hooks of git, aliases or extensions";
+        for (text, has_keys, why) in [
+            ("ssh -q h", true, ""),
+            ("KUBECONFIG=x kubectl get pods", false, variable),
+            ("export KUBECONFIG=x; kubectl get pods", false, variable),
+            ("env KUBECONFIG=x kubectl get pods", false, variable),
+            ("for pod in a b; do kubectl delete pod $pod; done", true, ""),
+            ("psql -c 'select 1'", true, ""),
+            (r"psql -c '\! id'", false, ""),
+            (r"psql -c '\copy a from program x'", false, ""),
+            ("gh pr view 1", true, ""),
+            ("gh pr $X", false, gh),
+            ("gh pr create", false, gh),
+            ("npm ci", true, ""),
+            ("npm run build", false, ""),
+        ] {
+            let found = line(text);
+            assert_eq!(found.tool.is_some(), has_keys, "{text}");
+            assert!(found.note.unwrap_or_default().ends_with(why), "{text}");
+        }
+        let network = |text: &str| policy.sandbox_profile(&line(text)).unwrap().network;
+        assert_eq!(["ssh h", "npm ci"].map(network), [Network::Allowed, Network::Proxy]);
         let configures = |line: &str| policy.line_use(line, &policy.judge_line(line), true).git.configures;
         let lines = ["git config a.b c", "git remote add x y", "git checkout -b x", "git config a.b c | cat"];
         assert_eq!(lines.map(configures), [true, true, false, false]);

@@ -43,6 +43,8 @@ pub(super) struct Line {
     pub(super) commands: Vec<Named>,
     /// Whether some effects are known only at run time.
     pub(super) is_doubtful: bool,
+    /// Whether it sets a variable that programs may read.
+    pub(super) sets_variables: bool,
 }
 
 /// The command line that `command` passes to a shell.
@@ -233,10 +235,11 @@ impl Policy {
         let mut notes: Vec<String> = found.findings.iter().filter(|it| it.sure).map(describe).collect();
         notes.extend(found.doubts.iter().cloned());
         let (found_commands, is_doubtful) = (found.commands.clone(), !found.doubts.is_empty());
+        let sets_variables = found.sets_variables;
         let line = |decision, reason: String| {
             let found = Found { decision, reason, answered: false };
             let (judged, notes) = (self.trusted_only(Capability::Exec, found), notes.clone());
-            Line { judged, class, notes, commands: found_commands.clone(), is_doubtful }
+            Line { judged, class, notes, commands: found_commands.clone(), is_doubtful, sets_variables }
         };
         if !self.options.exec.enabled {
             return line(Decision::Deny, super::evaluate::SWITCHED_OFF.to_owned());

@@ -86,7 +86,7 @@ pub(super) fn arguments(
     options.add(["--proc", "/proc"]);
     // Root may write these by their owner alone. bwrap itself covers only some.
     SYSTEM.iter().for_each(|path| options.map("--ro-bind-try", Path::new(path)));
-    options.files(spec, sockets);
+    options.files(spec, sockets)?;
     options.add([OsStr::new("--chdir"), spec.cwd.as_path().as_os_str()]);
 
     let mut bytes = Vec::new();
@@ -117,7 +117,7 @@ impl Options {
     }
 
     /// Adds the limits on files; a later one covers an earlier one.
-    fn files<'a>(&mut self, spec: &'a Spec, sockets: &BTreeSet<PathBuf>) {
+    fn files<'a>(&mut self, spec: &'a Spec, sockets: &BTreeSet<PathBuf>) -> Result<(), String> {
         let profile = &spec.profile;
         // A link cannot be a mount.
         let is_mount = |path: &&Path| path.exists() && !path.is_symlink();
@@ -136,8 +136,17 @@ impl Options {
         for socket in sockets {
             self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), socket.as_os_str()]);
         }
-        for path in profile.hidden.iter().map(|path| path.as_path()).filter(|path| path.exists()) {
+        for hidden in profile.hidden.iter().filter(|path| path.as_path().exists()) {
+            let path = hidden.as_path();
             if !path.is_dir() {
+                if paths::has_settings(hidden) {
+                    self.add([
+                        OsStr::new("--ro-bind-data"),
+                        inherited("empty", &[])?.as_ref(),
+                        path.as_os_str(),
+                    ]);
+                    continue;
+                }
                 self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), path.as_os_str()]);
                 continue;
             }
@@ -148,6 +157,7 @@ impl Options {
             }
             self.add([OsStr::new("--remount-ro"), path.as_os_str()]);
         }
+        Ok(())
     }
 }
 
