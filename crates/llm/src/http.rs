@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::key_source::{KeyError, KeyRejection, KeySource, RejectionReason};
 use crate::message::{ErrorKind, ModelError};
-use crate::model::SharedObserver;
+use crate::model::{Request, SharedObserver};
 use crate::overflow;
 use crate::partial_json::parse_repaired;
 use crate::protocol::{Decoder, HttpRequest, error_words};
@@ -163,17 +163,18 @@ impl Transport {
         &self,
         mut request: HttpRequest,
         mut decoder: Box<dyn Decoder>,
-        observer: Option<&SharedObserver>,
+        asked: &Request,
         own_key: bool,
-        patience: Option<Duration>,
         writer: StreamWriter,
     ) {
+        let Request { observer, patience, retries, .. } = asked;
+        let observer = observer.as_ref();
         if let Some(observer) = observer
             && let Some(body) = observer.0.payload(&request.body).await
         {
             request.body = body;
         }
-        let (mut attempt, mut other_keys) = (0, 0);
+        let (mut attempt, mut other_keys) = (*retries, 0);
         let (response, first_byte) = loop {
             if !own_key && let Err(error) = self.take_key(&mut request).await {
                 return writer.fail(ErrorKind::Authentication, error.to_string());
@@ -406,7 +407,10 @@ impl Transport {
             }
         }
         match response_form::detect(&content_type, &head) {
-            ResponseForm::Events => self.events(exchange, body, head, decoder, writer).await,
+            ResponseForm::Events => {
+                let is_text = content_type.starts_with("text/");
+                self.events(exchange, body, head, is_text, decoder, writer).await
+            }
             ResponseForm::Whole => self.whole(exchange, body, head, decoder, writer).await,
             ResponseForm::Page => {
                 let read = async {
@@ -455,6 +459,7 @@ impl Transport {
         exchange: Exchange<'_>,
         mut body: Body,
         head: Vec<u8>,
+        is_text: bool,
         decoder: &mut dyn Decoder,
         writer: &StreamWriter,
     ) -> Result<(), ModelError> {
@@ -474,14 +479,16 @@ impl Transport {
             next = chunk;
         }
         let said = String::from_utf8_lossy(&start).into_owned();
-        if response_form::has_events(&start) || said.trim().is_empty() || said.contains('\u{fffd}') {
+        if response_form::has_events(&start)
+            || said.trim().is_empty()
+            || !is_text && said.contains('\u{fffd}')
+        {
             return Ok(());
         }
         let excerpt = excerpt(&self.without_key(exchange.request, said));
-        Err(ModelError::new(
-            ErrorKind::Protocol,
-            format!("{} sent no event stream: {excerpt}", self.provider),
-        ))
+        // The error is not retryable: a login page would come again.
+        let error = format!("{} sent no event stream: {excerpt}", self.provider);
+        Err(ModelError::new(ErrorKind::Provider, error))
     }
 
     /// Reads an answer that is one JSON text, from a server that does not stream.

@@ -82,6 +82,8 @@ pub struct Request {
     pub cache: CacheRetention,
     /// Id of the conversation, by which providers route to their cache; empty for none.
     pub session_id: String,
+    /// Retries of this turn so far; they count toward the endpoint's limit.
+    pub retries: u32,
     /// Longest wait before a retry; `None` for the endpoint's limit.
     ///
     /// It is set where another model can answer instead.

@@ -69,8 +69,7 @@ impl Model for RemoteModel {
         MessageStream::spawn(empty, cancel, move |writer| async move {
             match encoded {
                 Ok(http) => {
-                    let Request { observer, patience, .. } = &request;
-                    transport.run(http, decoder, observer.as_ref(), own_key, *patience, writer).await;
+                    transport.run(http, decoder, &request, own_key, writer).await;
                 }
                 Err(error) => writer.fail(ErrorKind::Provider, error.to_string()),
             }

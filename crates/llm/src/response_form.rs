@@ -33,7 +33,7 @@ pub(crate) fn detect(content_type: &str, head: &[u8]) -> ResponseForm {
 
 /// Whether the bytes contain a line of an event stream.
 pub(crate) fn has_events(bytes: &[u8]) -> bool {
-    let starts: [&[u8]; 5] = [b"data", b"event", b":", b"id:", b"retry:"];
+    let starts: [&[u8]; 5] = [b"data:", b"event:", b":", b"id:", b"retry:"];
     bytes.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| starts.iter().any(|it| line.starts_with(it)))
 }
 
@@ -56,7 +56,7 @@ mod tests {
         ] {
             assert_eq!(detect(content_type, head.as_bytes()), expected, "{content_type} {head:?}");
         }
-        assert!(!has_events(b"the database is asleep") && has_events(b"\r\nevent: error\r\n"));
+        assert!(!has_events(b"databases are\nasleep") && has_events(b"\r\nevent: error\r\n"));
         assert!(significant("\u{feff} \r\n".as_bytes()).is_empty());
     }
 }

@@ -278,7 +278,7 @@ async fn a_request_without_a_stream_ends_once_with_a_reason() {
         (
             "words",
             Reply::status(200).header("content-type", "text/plain").body("hello\n"),
-            ErrorKind::Protocol,
+            ErrorKind::Provider,
         ),
         (
             "broken JSON",

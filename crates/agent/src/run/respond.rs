@@ -28,17 +28,27 @@ pub(crate) struct Response {
     pub message: AssistantMessage,
     /// Whether the provider accepted the request.
     pub streamed: bool,
+    /// Retries of this turn so far.
+    pub retries: u32,
 }
 
 /// Asks the model and adds its answer to the transcript.
-pub(crate) async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<Response, StoreError> {
+///
+/// `retries` are those before this request.
+pub(crate) async fn respond(
+    cx: &RunCx,
+    transcript: &mut Transcript,
+    retries: u32,
+) -> Result<Response, StoreError> {
     let message_id = transcript.new_id();
     let current = cx.current();
     let mut open =
-        OpenMessage { cx, message_id: &message_id, started: false, streamed: false, attempt: None };
+        OpenMessage { cx, message_id: &message_id, started: false, streamed: false, retries, attempt: None };
     let message = match request(cx, transcript, &current).await {
         Ok(request) => {
-            match catch_unwind(AssertUnwindSafe(|| current.model.stream(request, cx.cancel.child_token()))) {
+            match catch_unwind(AssertUnwindSafe(|| {
+                current.model.stream(Request { retries, ..request }, cx.cancel.child_token())
+            })) {
                 Err(_) => failed(&current, "the model panicked".to_owned()),
                 Ok(stream) => receive(cx, stream, &mut open).await,
             }
@@ -50,9 +60,9 @@ pub(crate) async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<R
     let message = AssistantMessage { thinking_level, ..message };
     open.retried(!message.failed()).await;
     open.start(Some(&message)).await;
-    let streamed = open.streamed;
+    let (streamed, retries) = (open.streamed, open.retries);
     cx.end_message(transcript, &message_id, Message::Assistant(message.clone())).await?;
-    Ok(Response { message_id, message, streamed })
+    Ok(Response { message_id, message, streamed, retries })
 }
 
 /// Builds the request; `Err` is the answer if a hook failed.
@@ -161,6 +171,7 @@ struct OpenMessage<'a> {
     message_id: &'a str,
     started: bool,
     streamed: bool,
+    retries: u32,
     /// The current retry, if its end is not reported yet.
     attempt: Option<u32>,
 }
@@ -208,7 +219,7 @@ async fn receive(cx: &RunCx, mut stream: llm::MessageStream, open: &mut OpenMess
                 open.start(None).await;
             }
             Some(StreamEvent::Retrying { attempt, max, delay_ms, error }) => {
-                open.attempt = Some(attempt);
+                (open.attempt, open.retries) = (Some(attempt), attempt);
                 cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
             }
             // Events before the start belong to no message.

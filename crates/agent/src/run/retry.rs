@@ -29,8 +29,10 @@ impl Default for Retries {
 /// Attempts since the last successful turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Episode {
-    /// Retries with this model.
+    /// Retries with this model, by its transport and by the run.
     pub attempts: u32,
+    /// Whether the run retried, and has not reported the end.
+    pub retried: bool,
     /// Whether the context was compacted.
     pub compacted: bool,
     /// Whether images were removed.

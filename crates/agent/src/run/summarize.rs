@@ -19,7 +19,7 @@ pub(super) async fn ask(cx: &RunCx, model: &Arc<dyn Model>, request: Request) ->
     let mut episode = Episode::default();
     loop {
         let (message, streamed) = match with_session(cx, &current, request.clone()).await {
-            Ok(request) => answer(cx, &current, request).await,
+            Ok(request) => answer(cx, &current, request, &mut episode).await,
             Err(message) => (*message, false),
         };
         cx.spend(message.usage);
@@ -30,13 +30,14 @@ pub(super) async fn ask(cx: &RunCx, model: &Arc<dyn Model>, request: Request) ->
             Recovery::GiveUp
         };
         let Recovery::Wait(delay) = next else {
-            if episode.attempts > 0 {
+            if episode.retried {
                 let success = !message.failed();
                 cx.emit(Event::RetryEnd { attempt: episode.attempts, success }).await;
             }
             return message;
         };
         episode.attempts += 1;
+        episode.retried = true;
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let error = message.error_message.clone().unwrap_or_default();
         let (attempt, max) = (episode.attempts, retries.max);
@@ -50,7 +51,13 @@ pub(super) async fn ask(cx: &RunCx, model: &Arc<dyn Model>, request: Request) ->
 }
 
 /// One answer, and whether the provider accepted the request.
-async fn answer(cx: &RunCx, current: &TurnSettings, request: Request) -> (AssistantMessage, bool) {
+async fn answer(
+    cx: &RunCx,
+    current: &TurnSettings,
+    request: Request,
+    episode: &mut Episode,
+) -> (AssistantMessage, bool) {
+    let request = Request { retries: episode.attempts, ..request };
     let stream = catch_unwind(AssertUnwindSafe(|| current.model.stream(request, cx.cancel.child_token())));
     let Ok(mut stream) = stream else { return (failed(current, "it panicked".to_owned()), false) };
     let (mut made_again, mut streamed) = (None, false);
@@ -70,6 +77,7 @@ async fn answer(cx: &RunCx, current: &TurnSettings, request: Request) -> (Assist
             }
             Some(StreamEvent::Retrying { attempt, max, delay_ms, error }) => {
                 made_again = Some(attempt);
+                episode.attempts = attempt;
                 cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
                 continue;
             }

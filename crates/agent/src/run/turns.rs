@@ -57,14 +57,15 @@ pub(super) async fn turns(
         cx.take_settings(transcript).await?;
         compact::at_threshold(cx, transcript).await?;
         index += 1;
-        let turn = request(cx, transcript, index, std::mem::take(&mut pending), progress).await?;
+        let turn =
+            request(cx, transcript, index, std::mem::take(&mut pending), progress, &mut episode).await?;
         if turn.response.failed() {
             match after_failure(cx, transcript, &turn, &mut episode).await? {
                 Some(end) => return Ok(end),
                 None => continue,
             }
         }
-        if episode.attempts > 0 {
+        if episode.retried {
             cx.emit(Event::RetryEnd { attempt: episode.attempts, success: true }).await;
         }
         episode = Episode::default();
@@ -121,6 +122,7 @@ async fn request(
     index: u32,
     pending: Vec<QueuedMessage>,
     progress: &Mutex<Progress>,
+    episode: &mut Episode,
 ) -> Result<Turn, StoreError> {
     progress.lock().turns = index;
     cx.emit(Event::TurnStart { turn_index: index }).await;
@@ -128,7 +130,9 @@ async fn request(
         cx.add_message_as(transcript, message_id, message).await?;
     }
     transcript.note_tools(&cx.tools().take_new())?;
-    let Response { message_id, message: response, streamed } = respond(cx, transcript).await?;
+    let Response { message_id, message: response, streamed, retries } =
+        respond(cx, transcript, episode.attempts).await?;
+    episode.attempts = retries;
     {
         let mut progress = progress.lock();
         progress.usage = progress.usage.plus(response.usage);
@@ -176,7 +180,7 @@ async fn after_failure(
     if recovers && recover(cx, transcript, &turn.response, next, episode).await? {
         return Ok(None);
     }
-    if episode.attempts > 0 {
+    if episode.retried {
         cx.emit(Event::RetryEnd { attempt: episode.attempts, success: false }).await;
     }
     Ok(Some(failure(was_cancelled || recovers && cx.cancel.is_cancelled(), &turn.response)))
@@ -253,6 +257,7 @@ async fn recover(
         Recovery::GiveUp => Ok(false),
         Recovery::Wait(delay) => {
             episode.attempts += 1;
+            episode.retried = true;
             let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             let (attempt, max) = (episode.attempts, cx.limits().retries.max);
             cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
@@ -267,7 +272,7 @@ async fn recover(
                     current.model = next;
                 }
             });
-            episode.attempts = 1;
+            (episode.attempts, episode.retried) = (1, true);
             let max = cx.limits().retries.max;
             cx.emit(Event::RetryStart { attempt: 1, max, delay_ms: 0, error }).await;
             Ok(true)

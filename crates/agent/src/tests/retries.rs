@@ -11,11 +11,12 @@ use super::*;
 struct Fault {
     stage: &'static str,
     name: &'static str,
-    reply: Reply,
+    /// The replies in turn, from the first again after the last.
+    replies: Vec<Reply>,
 }
 
 fn fault(stage: &'static str, name: &'static str, reply: Reply) -> Fault {
-    Fault { stage, name, reply }
+    Fault { stage, name, replies: vec![reply] }
 }
 
 /// A stream that has begun, and then takes these steps.
@@ -36,6 +37,7 @@ fn faults() -> Vec<Fault> {
     let page = |status| {
         Reply::status(status).header("content-type", "text/html").body("<html><h1>Sign in</h1></html>")
     };
+    let login = |kind: &str, text: &[u8]| Reply::status(200).header("content-type", kind).body(text);
     let error = |code: &str, text: &str| then(&json!({"error": {"code": code, "message": text}}));
     let finished = |reason: &str| then(&json!({"choices": [{"delta": {}, "finish_reason": reason}]}));
     // The client reads what was sent before the reset.
@@ -72,6 +74,9 @@ fn faults() -> Vec<Fault> {
         fault("status", "413", status(413, "too large")),
         fault("status", "302 to a login page", page(302).header("location", "/login")),
         fault("body", "login page with status 200", page(200)),
+        fault("body", "login page as text/plain", login("text/plain", b"Please sign in".as_slice())),
+        fault("body", "login page in Latin-1", login("text/plain", b"Identifiez-vous s'il vous pla\xeet")),
+        fault("body", "login page as text/html", login("text/html", b"database login:\nPlease sign in")),
         fault("body", "empty", Reply::status(200)),
         fault("body", "an error as JSON", status(200, "no such field")),
         fault("body", "an overload as JSON", status(200, "overloaded")),
@@ -87,6 +92,29 @@ fn faults() -> Vec<Fault> {
         fault("stream", "error of another kind", error("invalid_request", "no such field")),
         fault("stream", "refused by a filter", finished("content_filter")),
         fault("after finish_reason", "reset", finished("stop").steps([pause(), Step::Reset])),
+        Fault {
+            stage: "mixed",
+            name: "429, reset before headers, silent",
+            replies: vec![
+                status(429, "slow down"),
+                Reply::status(200).before_headers([Step::Reset]),
+                begun([Step::Hang]),
+            ],
+        },
+        Fault {
+            stage: "mixed",
+            name: "closed stream, 503, overload",
+            replies: vec![
+                begun([pause(), Step::Cut]),
+                status(503, "busy"),
+                error("overloaded_error", "overloaded"),
+            ],
+        },
+        Fault {
+            stage: "mixed",
+            name: "429, then a login page",
+            replies: vec![status(429, "slow down"), page(200)],
+        },
     ]
 }
 
@@ -102,8 +130,9 @@ async fn faults_by_stage_have_their_retries() {
         "{:<20}{:<34}{:>8} {:<22}{:>7}  ends with\n",
         "stage", "fault", "requests", "waits in s", "total"
     );
-    for Fault { stage, name, reply } in faults() {
-        let server = ModelServer::answering(move |_| reply.clone()).await.unwrap();
+    for Fault { stage, name, replies } in faults() {
+        let mut replies = replies.into_iter().cycle();
+        let server = ModelServer::answering(move |_| replies.next().unwrap()).await.unwrap();
         let mut endpoint = Endpoint::new("local", &server.base_url(), "m");
         if name.contains("thinking") {
             endpoint.thinking = Thinking([(ThinkingLevel::High, Effort::Word("high".to_owned()))].into());
@@ -164,6 +193,9 @@ async fn faults_by_stage_have_their_retries() {
         status              413                                      1                             0  Error
         status              302 to a login page                      1                             0  Error
         body                login page with status 200               1                             0  Error
+        body                login page as text/plain                 1                             0  Error
+        body                login page in Latin-1                    1                             0  Error
+        body                login page as text/html                  1                             0  Error
         body                empty                                    6 1 2 4 8 16                 31  Error
         body                an error as JSON                         1                             0  Error
         body                an overload as JSON                      6 1 2 4 8 16                 31  Error
@@ -179,5 +211,8 @@ async fn faults_by_stage_have_their_retries() {
         stream              error of another kind                    1                             0  Error
         stream              refused by a filter                      1                             0  Error
         after finish_reason reset                                    1                             0  NoToolCalls
+        mixed               429, reset before headers, silent        6 1 2 4 8 16                271  TimeoutIdle
+        mixed               closed stream, 503, overload             6 1 2 4 8 16                 31  Error
+        mixed               429, then a login page                   2 1                           1  Error
     "#]].assert_eq(&table);
 }

@@ -65,6 +65,7 @@ struct Options {
     cache: Cache,
     #[serde(skip_serializing_if = "String::is_empty")]
     session_id: String,
+    retries: u32,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -110,6 +111,7 @@ fn encode_request(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest,
                 CacheRetention::Long => Cache::Long,
             },
             session_id: request.session_id.clone(),
+            retries: request.retries,
         },
     };
     // Strings, numbers and lists of them always serialize.
@@ -148,6 +150,7 @@ pub fn read_request(body: &[u8]) -> Result<(String, Request), String> {
             Cache::Long => CacheRetention::Long,
         },
         session_id: options.session_id,
+        retries: options.retries,
         patience: None,
         api_key: None,
         observer: None,
@@ -378,6 +381,7 @@ mod tests {
             tool_choice: ToolChoice::Tool("a.b".to_owned()),
             cache: CacheRetention::Long,
             session_id: "id".to_owned(),
+            retries: 2,
             patience: None,
             api_key: None,
             observer: None,
