@@ -46,7 +46,7 @@ fn an_outline_that_does_not_fit_ends_at_a_line() {
             long.rs: outline of 2502 lines; read a part with `symbol` (`Type.method`), or `offset` and `limit`
             Many functions.
             3 function_number_0, 4 function_number_1…
-            (the next declaration is at line 171: read on with `offset` 171, or `grep` for a name)"#]],
+            (the next declaration is at line 163: read on with `offset` 163, or `grep` for a name)"#]],
     );
     assert!(said.len() < 8 * 2_500 / 5 + 400, "{} bytes", said.len());
 }

@@ -171,6 +171,8 @@ const WITHOUT_BODY: &[&str] = &[
     "method_elem",
     "method_signature",
     "preproc_function_def",
+    "property_signature",
+    "public_field_definition",
     "static_item",
     "struct_item",
     "type_alias",
@@ -182,8 +184,52 @@ const WITHOUT_BODY: &[&str] = &[
     "var_spec",
 ];
 
-pub(crate) fn declares_without_body(kind: &str) -> bool {
-    WITHOUT_BODY.contains(&kind)
+pub(crate) fn declares_without_body(node: Node<'_>) -> bool {
+    WITHOUT_BODY.contains(&node.kind()) || is_exported_variable(node)
+}
+
+/// Whether a node is a variable that a module of JavaScript exports.
+fn is_exported_variable(node: Node<'_>) -> bool {
+    let around = || std::iter::successors(node.parent(), Node::parent);
+    node.kind() == "variable_declarator"
+        && node.child_by_field_name("name").is_some_and(|name| name.kind() == "identifier")
+        && around().nth(1).is_some_and(|it| matches!(it.kind(), "export_statement" | "ambient_declaration"))
+}
+
+fn is_script(language: Language) -> bool {
+    matches!(language, Language::JavaScript | Language::TypeScript | Language::Tsx)
+}
+
+/// The value that an assignment declares, as in `C.prototype.f = function () {}`.
+pub(crate) fn assigned(language: Language, node: Node<'_>) -> Option<Node<'_>> {
+    let value = node.child_by_field_name("right")?;
+    let is_named = value.child_by_field_name("name").is_some();
+    (is_script(language) && node.kind() == "assignment_expression" && !is_named).then_some(value)
+}
+
+/// Whether a value has members that an outline shows.
+pub(crate) fn is_object(language: Language, kind: &str) -> bool {
+    is_script(language) && kind == "object"
+}
+
+/// The word that names a default export.
+pub(crate) fn default_export(node: Node<'_>) -> Option<Node<'_>> {
+    let is_default = |it: &Node<'_>| it.kind() == "default";
+    node.children(&mut node.walk()).find(is_default).filter(|_| node.kind() == "export_statement")
+}
+
+/// The name of a C++ class after a macro (`class EXPORT Name : Base {`).
+///
+/// The grammar parses it as a function.
+pub(crate) fn class_with_macro(node: Node<'_>) -> Option<Node<'_>> {
+    let class = node.child_by_field_name("type").filter(|_| node.kind() == "function_definition")?;
+    let is_class = matches!(class.kind(), "class_specifier" | "struct_specifier" | "enum_specifier");
+    let declarator = node.child_by_field_name("declarator")?;
+    if !is_class || class.child_by_field_name("body").is_some() || declarator.kind() != "identifier" {
+        return None;
+    }
+    let error = class.next_named_sibling().filter(|it| it.kind() == "ERROR");
+    error.and_then(|it| it.named_child(0)).or(Some(declarator))
 }
 
 pub(crate) fn declaration_kind(kind: &str, has_parameters: bool) -> DeclarationKind {
@@ -191,6 +237,9 @@ pub(crate) fn declaration_kind(kind: &str, has_parameters: bool) -> DeclarationK
         "namespace_definition" | "internal_module" | "module" => DeclarationKind::Namespace,
         "impl_item" => DeclarationKind::Members,
         "const_item" | "const_spec" | "enum_variant" | "static_item" | "var_spec" => DeclarationKind::Value,
+        "property_signature" | "public_field_definition" | "variable_declarator" if !has_parameters => {
+            DeclarationKind::Value
+        }
         "type_definition" | "record_declaration" => DeclarationKind::Type,
         // A function of a shell has no parameters.
         "function_definition" | "macro_definition" | "preproc_function_def" => DeclarationKind::Function,
@@ -220,6 +269,47 @@ pub(crate) fn wraps_declaration(kind: &str) -> bool {
             kind,
             "export_statement" | "ambient_declaration" | "decorated_definition" | "template_declaration"
         )
+}
+
+/// Whether nodes of this kind list data.
+pub(crate) fn is_data(kind: &str) -> bool {
+    matches!(
+        kind,
+        "array"
+            | "array_expression"
+            | "initializer_list"
+            | "list"
+            | "literal_value"
+            | "string"
+            | "template_string"
+    )
+}
+
+/// Whether a node can be shown by its first line.
+pub(crate) fn is_landmark(node: Node<'_>) -> bool {
+    let kind = node.kind();
+    let is_string =
+        node.named_child(0).is_some_and(|it| it.kind() == "string" && node.named_child_count() == 1);
+    if is_string || matches!(kind, "template_declaration" | "decorated_definition") {
+        return false;
+    }
+    [
+        "statement",
+        "declaration",
+        "expression",
+        "item",
+        "definition",
+        "specifier",
+        "pair",
+        "case",
+        "variant",
+        "assignment",
+    ]
+    .iter()
+    .any(|word| kind.ends_with(word))
+        && !kind.starts_with("import")
+        && !kind.starts_with("use_")
+        || matches!(kind, "enumerator" | "call" | "command" | "switch_default")
 }
 
 pub(crate) fn is_annotation(kind: &str) -> bool {

@@ -3,6 +3,7 @@
 //! The search uses the fields that grammars assign to names and bodies, so a grammar without such fields yields
 //! none. In Markdown, each section is a declaration.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use tree_sitter::Node;
@@ -51,7 +52,7 @@ impl Tree {
         while let Some((node, mut parent)) = left.pop() {
             let declared = match self.language {
                 Language::Markdown => section(node, parent, text),
-                _ => declaration(node, parent, text),
+                language => declaration(language, node, parent, text),
             };
             if let Some(declaration) = declared {
                 parent = Some(found.len());
@@ -106,15 +107,19 @@ impl Tree {
 /// Maximum number of first nodes that are searched for a file's documentation.
 const MAX_LEADING: usize = 100;
 
-fn declaration(node: Node<'_>, parent: Option<usize>, text: &str) -> Option<Declaration> {
+fn declaration(language: Language, node: Node<'_>, parent: Option<usize>, text: &str) -> Option<Declaration> {
     let field = |name: &str| node.child_by_field_name(name);
     // `const f = () => {}`: the value has the parameters and the body.
-    let code = field("value").unwrap_or(node);
-    let body = code.child_by_field_name("body");
-    if body.is_none() && !kinds::declares_without_body(node.kind()) {
+    let code = field("value").or_else(|| kinds::assigned(language, node)).unwrap_or(node);
+    let is_long = code.start_position().row < code.end_position().row;
+    let object = Some(code).filter(|it| is_long && kinds::is_object(language, it.kind()));
+    let body = code.child_by_field_name("body").or(object);
+    if body.is_none() && !kinds::declares_without_body(node) {
         return None;
     }
-    let name = field("name").or_else(|| field("declarator")).or_else(|| field("left"));
+    let class = kinds::class_with_macro(node);
+    let name = class.or_else(|| field("name")).or_else(|| field("declarator")).or_else(|| field("left"));
+    let name = name.or_else(|| field("key")).or_else(|| kinds::default_export(node));
     let mut name = name.or_else(|| field("type").filter(|_| node.kind() == "impl_item"))?;
     let mut is_function = [code, node].iter().any(|it| it.child_by_field_name("parameters").is_some());
     let mut scope = match field("receiver") {
@@ -138,7 +143,7 @@ fn declaration(node: Node<'_>, parent: Option<usize>, text: &str) -> Option<Decl
     if matches!(node.kind(), "declaration" | "field_declaration") && !is_function {
         return None;
     }
-    let mut name = text.get(name.byte_range())?.to_owned();
+    let mut name = text.get(name.byte_range())?.trim_matches(['"', '\'']).to_owned();
     if node.kind() == "impl_item" {
         // `impl a::S<T>` declares members of `S`.
         name = type_name(&name);
@@ -162,7 +167,10 @@ fn declaration(node: Node<'_>, parent: Option<usize>, text: &str) -> Option<Decl
     Some(Declaration {
         name,
         parent,
-        kind: kinds::declaration_kind(node.kind(), is_function),
+        kind: match class.or(object) {
+            Some(_) => DeclarationKind::Type,
+            None => kinds::declaration_kind(node.kind(), is_function),
+        },
         range: whole.byte_range(),
         head: start..end,
         doc: doc(whole, body, text),
@@ -274,6 +282,44 @@ fn first_line(text: &str, node: Node<'_>) -> Option<String> {
     text.lines().map(|it| it.trim_matches(signs)).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
+impl Tree {
+    /// Lists the beginnings of statements that divide long code.
+    ///
+    /// `shown` are the declarations that a reader sees, in order. Code of more than `long` lines is divided, into
+    /// statements that begin at least `stride` lines apart, or have as many lines.
+    pub fn landmarks(&self, text: &str, shown: &[Range<usize>], long: usize, stride: usize) -> Vec<usize> {
+        use Language::{Css, Html, Json, JsonC, Markdown, Toml, Yaml};
+        if matches!(self.language, Css | Html | Json | JsonC | Markdown | Toml | Yaml) {
+            return Vec::new();
+        }
+        let rows = |node: Node<'_>| node.end_position().row - node.start_position().row + 1;
+        let known: HashSet<&Range<usize>> = shown.iter().collect();
+        let (mut found, mut last, mut next) = (Vec::new(), None, shown.iter().peekable());
+        let mut left = vec![self.tree.root_node()];
+        while let Some(node) = left.pop() {
+            let row = node.start_position().row;
+            while next.next_if(|it| it.start <= node.start_byte()).is_some() {
+                last = Some(row);
+            }
+            let is_known = known.contains(&node.byte_range());
+            // An `export` begins the line of its declaration.
+            let wraps_next = next.peek().is_some_and(|it| !text[node.start_byte()..it.start].contains('\n'));
+            let begins_line = text[..node.start_byte()].trim_end_matches([' ', '\t']).ends_with('\n');
+            let is_apart =
+                last.is_none_or(|last| row > last && (row >= last + stride || rows(node) >= stride));
+            if !is_known && !wraps_next && begins_line && is_apart && kinds::is_landmark(node) {
+                found.push(node.start_byte());
+                last = Some(row);
+            }
+            if node.parent().is_none() || rows(node) > long && !kinds::is_data(node.kind()) {
+                let children: Vec<Node<'_>> = node.named_children(&mut node.walk()).collect();
+                left.extend(children.into_iter().rev());
+            }
+        }
+        found
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
@@ -344,22 +390,24 @@ mod tests {
             "a.ts",
             text,
             expect![[r#"
-            Greets users.
-            Function g: "function g()"
-            Function f: "function f()" // Greets.
-            Function a: "const a = (b: number) =>" // Adds.
-            Type C: "abstract class C"
-            Function C.m: "m()"
-            Function C.x: "x = () =>"
-            Function C.q: "abstract q(): void"
-            Type Name: "type Name = string | number;" // A name.
-            Type I: "interface I<T>"
-            Function I.run: "run(a: T): void" // Runs.
-            Type E: "enum E"
-            Function h: "function h(\n  a: string,\n): void;"
-            Namespace N: "namespace N"
-            Function N.k: "function k()"
-        "#]],
+                Greets users.
+                Function g: "function g()"
+                Function f: "function f()" // Greets.
+                Function a: "const a = (b: number) =>" // Adds.
+                Value n: "const n = 1"
+                Type C: "abstract class C"
+                Function C.m: "m()"
+                Function C.x: "x = () =>"
+                Function C.q: "abstract q(): void"
+                Type Name: "type Name = string | number;" // A name.
+                Type I: "interface I<T>"
+                Value I.name: "name: string"
+                Function I.run: "run(a: T): void" // Runs.
+                Type E: "enum E"
+                Function h: "function h(\n  a: string,\n): void;"
+                Namespace N: "namespace N"
+                Function N.k: "function k()"
+            "#]],
         );
     }
 
@@ -437,6 +485,65 @@ mod tests {
                 Type N: "@interface N"
             "#]],
         );
+    }
+
+    #[test]
+    fn members_of_javascript_objects_are_declarations() {
+        let text = "const x = {\n  a() {},\n  b: function (c) {},\n  'd': {\n    e: () => 1,\n  },\n};\nC.prototype.f = function (g) {};\nmodule.exports = class N {};\nexport default {\n  h() {},\n};\nexport default (i) => {};\nconst one = { j: 1 };\n";
+        check(
+            "a.js",
+            text,
+            expect![[r#"
+            Type x: "const x ="
+            Function x.a: "a()"
+            Function x.b: "b: function (c)"
+            Type x.d: "'d':"
+            Function d.e: "e: () =>"
+            Function C.prototype.f: "C.prototype.f = function (g)"
+            Type N: "class N"
+            Type default: "export default"
+            Function default.h: "h()"
+            Function default: "export default (i) =>"
+        "#]],
+        );
+    }
+
+    #[test]
+    fn cpp_classes_behind_macros_are_types() {
+        let text = "BEGIN(a)\nclass API Foo : public Bar {\npublic:\n  int size() const;\n  void run() {}\n};\ntemplate <class T>\nstruct API S { int go(); };\nstruct b f(int a) { return a; }\nEND(a)\n";
+        check(
+            "a.cpp",
+            text,
+            expect![[r#"
+            Type Foo: "class API Foo : public Bar"
+            Function Foo.size: "int size() const;"
+            Function Foo.run: "void run()"
+            Type S: "struct API S"
+            Function S.go: "int go();"
+            Function f: "struct b f(int a)"
+        "#]],
+        );
+    }
+
+    #[test]
+    fn long_code_is_divided_into_statements() {
+        let call = |at: usize| format!("  call({at});\n");
+        let calls = |from: usize| (from..from + 10).map(call).collect::<String>();
+        let text = format!(
+            "'use strict';\nexport function f() {{\n{}  if (a) {{\n{}  }}\n  return [\n{}  ];\n}}\n",
+            calls(0),
+            calls(10),
+            "    1,\n".repeat(9)
+        );
+        let tree = Tree::parse(Language::JavaScript, &text, Stop::NEVER).unwrap();
+        let shown: Vec<_> = tree.outline(&text).into_iter().map(|it| it.range).collect();
+        let rows = |long, stride| -> Vec<&str> {
+            let found = tree.landmarks(&text, &shown, long, stride);
+            found.into_iter().map(|at| text[at..].lines().next().unwrap()).collect()
+        };
+        assert_eq!(rows(100, 5), [""; 0]);
+        assert_eq!(rows(20, 5), ["call(4);", "call(9);", "if (a) {", "return ["]);
+        assert_eq!(rows(8, 6), ["call(5);", "if (a) {", "call(15);", "return ["]);
     }
 
     #[test]
