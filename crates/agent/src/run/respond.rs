@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use llm::{
-    AssistantMessage, ErrorKind, Message, Request, RequestObserver, SharedObserver, StopReason, StreamEvent,
+    AssistantMessage, Content, ErrorKind, Message, Request, RequestObserver, SharedObserver, StopReason,
+    StreamEvent,
 };
 use policy::Redactor;
 use process::deadlines;
@@ -57,7 +58,15 @@ pub(crate) async fn respond(
     };
     // The model may report another level than the requested one.
     let thinking_level = message.thinking_level.or(current.thinking_level);
-    let message = AssistantMessage { thinking_level, ..message };
+    let mut message = AssistantMessage { thinking_level, ..message };
+    // A strict provider refuses a later request with a name that it does not know.
+    for content in &mut message.content {
+        if let Content::ToolCall(call) = content
+            && let Some(tool) = cx.tools().registry().get(&call.name)
+        {
+            call.name.clone_from(&tool.definition().name);
+        }
+    }
     open.retried(!message.failed()).await;
     open.start(Some(&message)).await;
     let (streamed, retries) = (open.streamed, open.retries);

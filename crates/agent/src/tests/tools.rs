@@ -418,3 +418,23 @@ fn a_tool_is_found_in_another_case_and_namespace() {
     let twins = Registry::new(["a", "A"].map(|name| Arc::new(echo(name)) as Arc<dyn Tool>)).unwrap();
     assert!(twins.get("a").is_some() && twins.get("x.a").is_none());
 }
+
+#[tokio::test]
+async fn a_call_is_stored_with_the_name_of_its_tool() {
+    let call = calls(&[call("1", "functions.Echo", json!({}))]);
+    let running = setup(&[call, text("done")]).tool(echo("echo")).start();
+    running.prompt("go").await;
+    let sent = running.model.requests()[1].messages.to_vec();
+    let stored = running.session.messages().await.unwrap();
+    for messages in [sent, stored] {
+        let names: Vec<String> = messages
+            .iter()
+            .filter_map(|message| match message {
+                Message::Assistant(message) => message.tool_calls().next().map(|call| call.name.clone()),
+                Message::ToolResult(result) => Some(result.tool_name.clone()),
+                Message::User(_) => None,
+            })
+            .collect();
+        assert_eq!(names, ["echo", "echo"]);
+    }
+}
