@@ -326,6 +326,22 @@ enum Piece<'a> {
     Image { data: &'a str, mime_type: &'a str },
 }
 
+/// A result's images, each after the line of text that names it.
+fn named_images<'a>(pieces: &[Piece<'a>]) -> Vec<Piece<'a>> {
+    let mut named = Vec::new();
+    let mut name = None;
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => name = text.lines().next(),
+            Piece::Image { .. } => {
+                named.extend(name.take().map(Piece::Text));
+                named.push(*piece);
+            }
+        }
+    }
+    named
+}
+
 /// The text of a tool's result, or a placeholder for an empty one.
 fn result_text(pieces: &[Piece<'_>]) -> String {
     let texts: Vec<&str> = pieces

@@ -106,7 +106,7 @@ fn a_full_conversation_is_encoded() {
                     {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}},
                 ]},
                 {"role": "tool", "tool_call_id": "a", "content": "text"},
-                {"role": "user", "content": [{"type": "text", "text": "Attached image(s) from tool result:"}, picture]},
+                {"role": "user", "content": [{"type": "text", "text": "Attached image(s) from tool result:"}, {"type": "text", "text": "text"}, picture]},
                 {"role": "assistant", "content": null, "tool_calls": [
                     {"id": "pilcrow_call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}},
                 ]},
@@ -199,7 +199,8 @@ fn pictures_of_a_failed_call_reach_the_model() {
     let messages = vec![Message::user("go"), asked, failed];
     let http = encode(&endpoint(), &Request { messages: messages.into(), ..Request::default() });
     assert_eq!(http.body["messages"][2]["content"], "it broke");
-    assert_eq!(http.body["messages"][3]["content"][1]["type"], "image_url");
+    let attached = &http.body["messages"][3]["content"];
+    assert_eq!((&attached[1]["text"], &attached[2]["type"]), (&json!("it broke"), &json!("image_url")));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::protocol::ids::{Ids, Rule};
 use crate::protocol::tools::{Subset, description, instructions, schema, sent_name};
 use crate::protocol::{
     BEGINNING, EncodeError, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own, limits,
-    result_text, visible,
+    named_images, result_text, visible,
 };
 use crate::transcript;
 
@@ -223,7 +223,7 @@ fn tool_result(
     pictures: &mut Vec<Value>,
 ) -> Value {
     let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
-    pictures.extend(pieces.iter().filter(|it| matches!(it, Piece::Image { .. })).map(|it| part(*it)));
+    pictures.extend(named_images(&pieces).into_iter().map(part));
     let field = if result.is_error { "error" } else { "output" };
     let mut response = Map::new();
     if let Some(ids) = ids {

@@ -14,7 +14,7 @@ use crate::protocol::ids::{Ids, Rule};
 use crate::protocol::tools::{Placed, function, instructions, sent_name};
 use crate::protocol::{
     EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own, limits,
-    result_text, visible,
+    named_images, result_text, visible,
 };
 use crate::transcript;
 
@@ -233,6 +233,6 @@ fn tool_result(
     pictures: &mut Vec<Value>,
 ) -> Value {
     let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
-    pictures.extend(pieces.iter().filter(|it| matches!(it, Piece::Image { .. })).map(|it| part(*it)));
+    pictures.extend(named_images(&pieces).into_iter().map(part));
     json!({ "role": "tool", "tool_call_id": ids.result(&result.tool_call_id), "content": result_text(&pieces) })
 }
