@@ -766,7 +766,7 @@ fn one_unreadable_file_leaves_the_others() {
             [b.py#2236652A]
             1nn	y = 1
             none.py: <sandbox>/the project/none.py does not exist (not_found)
-            bin.py: <sandbox>/the project/bin.py is not UTF-8 text (first bad byte at 0); convert it to UTF-8 first (not_utf8)
+            bin.py: <sandbox>/the project/bin.py is not UTF-8 text (first bad byte at 0); look at it with `bash` (file, iconv) (not_utf8)
         "#]],
     );
     assert_eq!(answer.value["details"]["unreadable"].as_array().map(Vec::len), Some(2), "{}", answer.value);

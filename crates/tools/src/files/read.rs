@@ -13,8 +13,8 @@ use workspace::{Document, EntryKind, Owner, PathError, ReadError};
 use super::image::Image;
 use super::outline;
 use crate::described::{BuiltIn, Described, count, flag, text};
-use crate::search::target;
-use crate::{Failure, ServerStart, ToolContext, arguments, display};
+use crate::search::{number, target};
+use crate::{Failure, ServerStart, ToolContext, arguments, counted, display};
 
 /// Maximum number of lines that one result shows.
 const MAX_LINES: usize = 2000;
@@ -88,7 +88,7 @@ impl BuiltIn for Read {
             return Err(Failure::new(ErrorCode::Unsupported, message));
         }
         let document = match context.workspace.document(&path) {
-            Err(ReadError::NotAFile { .. }) => return listing(context, &path),
+            Err(ReadError::NotAFile { .. }) if path.as_path().is_dir() => return listing(context, &path),
             Err(error @ ReadError::NotUtf8 { .. }) => {
                 let image = Image::open(context, &path).ok_or(error)?;
                 return image.result(cx.accepts_images());
@@ -205,7 +205,11 @@ fn view(context: &ToolContext, document: &Document, span: Span, raw: bool) -> To
         .with_details(json!({ "lines": 0 }));
     }
     if first > total {
-        return Failure::invalid(format!("line {first} does not exist: the file has {total} lines")).into();
+        return Failure::invalid(format!(
+            "line {first} does not exist: the file has {}",
+            counted(total, "line")
+        ))
+        .into();
     }
     let length = |line: usize| index.line_with_end(line - 1).map_or(0, |range| range.len());
     if length(first) > MAX_BYTES {
@@ -267,7 +271,8 @@ fn listing(context: &ToolContext, path: &AbsPath) -> Result<ToolResult, Failure>
         }
     }
     if entries.len() > MAX_ENTRIES {
-        text.push_str(&format!("… and {} more\n", entries.len() - MAX_ENTRIES));
+        let more = number(entries.len() - MAX_ENTRIES);
+        text.push_str(&format!("… and {more} more entries; use `find` with a pattern\n"));
     }
     Ok(ToolResult::text(text).with_details(json!({ "entries": entries.len() })))
 }

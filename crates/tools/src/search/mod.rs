@@ -74,7 +74,7 @@ fn quoted(context: &ToolContext, path: &AbsPath) -> String {
 }
 
 /// Renders a number with separators: `1,234`.
-fn number(count: impl TryInto<u64>) -> String {
+pub(crate) fn number(count: impl TryInto<u64>) -> String {
     let digits = count.try_into().unwrap_or(u64::MAX).to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

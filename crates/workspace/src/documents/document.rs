@@ -62,7 +62,7 @@ pub enum ReadError {
     #[error("{path} is not a regular file; name a file")]
     NotAFile { path: AbsPath },
     /// The file is binary, or text in another encoding.
-    #[error("{path} is not UTF-8 text (first bad byte at {offset}); convert it to UTF-8 first")]
+    #[error("{path} is not UTF-8 text (first bad byte at {offset}); look at it with `bash` (file, iconv)")]
     NotUtf8 {
         path: AbsPath,
         /// Byte offset of the first invalid sequence.
