@@ -10,7 +10,8 @@ use tests::{Editor, Sandbox};
 use super::{Times, row};
 
 const PROMPTS: usize = 100;
-const HUNKS: usize = 200;
+/// Number of changes that are kept, and rejected, one by one.
+const HUNKS: [usize; 2] = [20, 200];
 const FILES: usize = 1000;
 
 /// A sandbox whose model answers with these lines.
@@ -30,7 +31,7 @@ fn result(editor: &mut Editor, method: &str, params: Value) -> Value {
 
 pub(super) fn measure() {
     prompts();
-    hunks();
+    HUNKS.into_iter().for_each(hunks);
     files();
 }
 
@@ -64,14 +65,14 @@ fn run(editor: &mut Editor) -> String {
     session
 }
 
-fn hunks() {
-    let before: String = (0..HUNKS * 20).map(|at| format!("value_{at} = {at}\n")).collect();
-    let numbers = (0..HUNKS * 20).filter(|at| at % 10 == 5);
+fn hunks(count: usize) {
+    let before: String = (0..count * 20).map(|at| format!("value_{at} = {at}\n")).collect();
+    let numbers = (0..count * 20).filter(|at| at % 10 == 5);
     let row_of = |at: usize| format!("@@\n-value_{at} = {at}\n+value_{at} = {}\n", at + 1);
     let patch = format!("--- a/a.py\n+++ b/a.py\n{}", numbers.map(row_of).collect::<String>());
     let edit = json!({ "name": "edit", "arguments": { "patch": patch } });
     let page = |at: usize| json!({ "name": "read", "arguments": { "path": "a.py", "offset": at * 1000 + 1, "limit": 1000 } });
-    let reads: Vec<Value> = (0..HUNKS * 20 / 1000).map(page).collect();
+    let reads: Vec<Value> = (0..(count * 20).div_ceil(1000)).map(page).collect();
     let sandbox = scripted(
         &[("a.py", &before)],
         &[json!({ "tool_calls": reads }), json!({ "tool_calls": [edit] }), json!({ "text": "Done." })],
@@ -82,20 +83,29 @@ fn hunks() {
     let listed = result(&mut editor, "pilcrow/review/list", json!({ "session": session }));
     let ids: Vec<Value> =
         listed["files"][0]["hunks"].as_array().unwrap().iter().map(|hunk| hunk["id"].clone()).collect();
-    assert_eq!(ids.len(), HUNKS * 2);
+    assert_eq!(ids.len(), count * 2);
     for (name, method, ids) in
-        [("keep", "pilcrow/review/keep", &ids[..HUNKS]), ("reject", "pilcrow/review/reject", &ids[HUNKS..])]
+        [("keep", "pilcrow/review/keep", &ids[..count]), ("reject", "pilcrow/review/reject", &ids[count..])]
     {
         let mut ids = ids.iter();
-        let times = Times::of(HUNKS, || {
+        let times = Times::of(count, || {
             let started = Instant::now();
             result(&mut editor, method, json!({ "session": session, "hunks": [ids.next()] }));
             started.elapsed()
         });
-        let meaning =
-            format!("one of {} changes of an open file of {} lines, {HUNKS} times", 2 * HUNKS, 20 * HUNKS);
-        row(&format!("{name} a change, median"), format!("{:.2} ms", times.percentile(50)), "", &meaning);
-        row(&format!("{name} a change, p99"), format!("{:.2} ms", times.percentile(99)), "50 ms", "");
+        let meaning = format!("in an open file of {} lines, {count} times", 20 * count);
+        row(
+            &format!("{name} one of {} changes, median", 2 * count),
+            format!("{:.2} ms", times.percentile(50)),
+            "",
+            &meaning,
+        );
+        row(
+            &format!("{name} one of {} changes, p99", 2 * count),
+            format!("{:.2} ms", times.percentile(99)),
+            "50 ms",
+            "",
+        );
     }
 }
 
