@@ -165,3 +165,20 @@ fn an_untrusted_project_configuration_is_ignored() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n"), (".pilcrow/config.toml", "no_such_key = 1\n")]);
     sandbox.run(&["read", "a.txt"]).expect(0);
 }
+
+#[test]
+fn a_run_without_a_session_settles_in_json() {
+    let sandbox = Sandbox::new();
+    for args in [&["run", "--json", "--model", "none/such", "hello"][..], &["run", "--json", " "]] {
+        let ran = sandbox.run(args);
+        assert!(!ran.status.success(), "{args:?}");
+        let lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [notice, last] = &lines[..] else { panic!("{args:?}: {lines:#?}") };
+        assert_eq!(
+            (&notice["event"]["type"], &notice["event"]["level"]),
+            (&json!("notice"), &json!("error"))
+        );
+        assert!(ran.stderr.contains(notice["event"]["text"].as_str().unwrap()), "{}", ran.stderr);
+        assert_eq!(last["event"]["type"], "agent_settled");
+    }
+}

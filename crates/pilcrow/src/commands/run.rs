@@ -35,13 +35,32 @@ pub struct RunOptions {
 
 /// Runs `prompt`.
 ///
-/// Reads it from standard input for `-`, and for nothing unless that is a terminal.
+/// Reads it from standard input for `-`, and for nothing unless that is a terminal. As JSON, the last line is
+/// `agent_settled`, also if no session was opened.
 pub async fn run(
     prompt: Option<String>,
     args: &cli::CallArgs,
     options: RunOptions,
 ) -> anyhow::Result<Outcome> {
-    let RunOptions { resume, consent, model, format, wait_ms } = options;
+    let format = options.format;
+    let progress = Arc::new(Progress { format, as_json: args.target.json, ..Progress::default() });
+    let ran = run_prompt(prompt, args, options, &progress).await;
+    match &ran {
+        Ok(Ok(_)) => {}
+        Ok(Err(text)) => progress.settle(text.clone()),
+        Err(error) => progress.settle(format!("{error:#}")),
+    }
+    Ok(ran?.unwrap_or_else(|text| wrong_use(&text)))
+}
+
+/// Runs `prompt`; the inner error says why the request is invalid.
+async fn run_prompt(
+    prompt: Option<String>,
+    args: &cli::CallArgs,
+    options: RunOptions,
+    progress: &Arc<Progress>,
+) -> anyhow::Result<Result<Outcome, String>> {
+    let RunOptions { resume, consent, model, wait_ms, .. } = options;
     // A recorded session contains its prompts.
     let is_replay = model.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
     let prompt = match prompt.as_deref() {
@@ -55,24 +74,21 @@ pub async fn run(
         }
     };
     if prompt.trim().is_empty() && !is_replay {
-        return Ok(wrong_use(
-            "there is no prompt; `pilcrow run --help-planner` lists requests that need no model",
-        ));
+        let text = "there is no prompt; `pilcrow run --help-planner` lists requests that need no model";
+        return Ok(Err(text.to_owned()));
     }
     if let Some(instructions) = parse_compact(&prompt) {
         let Some(id) = resume else {
-            return Ok(wrong_use(
-                "a new session has nothing to compact; name one: pilcrow sessions compact ID",
-            ));
+            let text = "a new session has nothing to compact; name one: pilcrow sessions compact ID";
+            return Ok(Err(text.to_owned()));
         };
-        return compact(id, instructions, args, model).await;
+        return compact(id, instructions, args, model).await.map(Ok);
     }
     let access = open::access(consent.yes, false)?;
     let cli::ModelArgs { model, agent } = model;
     let request =
         PromptRequest { prompt, model, directory: std::path::absolute(".")?, resume, agent, wait_ms };
-    let progress = Arc::new(Progress { format, as_json: args.target.json, ..Progress::default() });
-    let listener = Arc::clone(&progress);
+    let listener = Arc::clone(progress);
     let reply = Executor::with(args, access, async |executor, cancel| {
         let reply = executor.run(request, listener, cancel).await;
         output::clear();
@@ -80,14 +96,14 @@ pub async fn run(
     });
     let RunReport { outcome, reason, unsaved } = match reply.await? {
         Reply::Done(report) => report,
-        Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
+        Reply::InvalidRequest(text) => return Ok(Err(text)),
     };
     if !args.target.json {
         let reason = reason.filter(|_| !progress.explained.load(Ordering::Relaxed));
         let lines = reason.into_iter().chain(describe_unsaved(&unsaved));
         lines.for_each(|line| output::note(&format!("pilcrow: {line}")));
     }
-    Ok(with_new_errors(outcome, progress.has_new_errors.load(Ordering::Relaxed)))
+    Ok(Ok(with_new_errors(outcome, progress.has_new_errors.load(Ordering::Relaxed))))
 }
 
 /// Compacts the session `id`.
@@ -138,6 +154,8 @@ struct Progress {
     explained: AtomicBool,
     /// Whether an edit of the planner introduced errors.
     has_new_errors: AtomicBool,
+    /// Whether the session had an event.
+    has_events: AtomicBool,
 }
 
 impl Listener for Progress {
@@ -164,8 +182,21 @@ impl Listener for Progress {
 }
 
 impl Progress {
+    /// Prints the events of a run without a session: the error and `agent_settled`.
+    fn settle(&self, error: String) {
+        if !self.as_json || self.has_events.load(Ordering::Relaxed) {
+            return;
+        }
+        let error = Event::Notice { level: "error".to_owned(), text: error };
+        for (seq, event) in (1..).zip([error, Event::AgentSettled { aborted: false }]) {
+            let session_id = String::new();
+            output::json(&Envelope { session_id, seq, state_version: 0, at: llm::now_ms(), event });
+        }
+    }
+
     /// Records who answers, and whether an edit of the planner introduced errors.
     fn observe(&self, event: &Event) {
+        self.has_events.store(true, Ordering::Relaxed);
         match event {
             Event::MessageEnd { message: Message::Assistant(message), .. } => {
                 self.is_planner.store(message.api == "planner", Ordering::Relaxed);
