@@ -100,9 +100,19 @@ fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
 fn patch(args: &Value) -> Result<String, Failure> {
     let wrong = |message: &str| Failure::invalid(format!("arguments: {message}"));
     match args {
+        Value::Object(members) if members.is_empty() => {
+            Err(wrong("there are none; pass `patch`, or `path`, `tag` and `edits`"))
+        }
         Value::Object(members) => match members.get("patch").or(members.get("input")).or(members.get("diff"))
         {
             Some(Value::String(patch)) if members.len() == 1 => Ok(patch.clone()),
+            Some(Value::String(patch)) if members.len() == 2 && members.contains_key("path") => {
+                match args["path"].as_str() {
+                    // Hunks that name no file.
+                    Some(path) if patch.starts_with("@@") => Ok(format!("--- {path}\n+++ {path}\n{patch}")),
+                    _ => Err(wrong("leave out `path`: the patch names its files")),
+                }
+            }
             Some(_) => Err(wrong("`patch` must be a string and the only argument")),
             // Printed on several lines, so that an error can name a line.
             None => Ok(format!("{args:#}")),
@@ -575,7 +585,17 @@ mod tests {
         let edits = json!([{ "op": "replace", "pos": "2#KQ", "lines": null }]);
         let read = |args: Value| Patch::parse(&patch(&args).unwrap()).unwrap().0.to_string();
         assert_eq!(read(json!({ "path": "a", "tag": "3F2A", "edits": edits })), "[a#3F2A]\nCUT 2kq\n");
-        for args in [json!({ "patch": text, "path": "a" }), json!({ "patch": [] }), json!(text)] {
+        let hunk = "@@\n-a\n+b\n";
+        let named = patch(&json!({ "path": "f", "diff": hunk })).unwrap();
+        assert_eq!(named, format!("--- f\n+++ f\n{hunk}"));
+        for args in [
+            json!({ "patch": text, "path": "a" }),
+            json!({ "patch": hunk, "path": 1 }),
+            json!({ "patch": hunk, "path": "a", "tag": "3F2A" }),
+            json!({ "patch": [] }),
+            json!({}),
+            json!(text),
+        ] {
             assert_eq!(patch(&args).unwrap_err().code, ErrorCode::InvalidArguments);
         }
     }
