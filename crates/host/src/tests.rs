@@ -125,10 +125,10 @@ fn fifo(path: &std::path::Path) {
 async fn files_of_a_session_are_read_on_other_threads() {
     let fixture = Fixture::new();
     let project = fixture.open();
-    let settings = fixture.directory.join("home/config/agents/slow/tools.toml");
-    fifo(settings.as_path());
+    let script = AbsPath::new(fixture.directory()).unwrap().join("slow");
+    fifo(script.as_path());
     let ticked = Arc::new(AtomicBool::new(false));
-    let (has_ticked, path) = (Arc::clone(&ticked), settings.clone());
+    let (has_ticked, path) = (Arc::clone(&ticked), script.clone());
     let (finished, done) = std::sync::mpsc::channel::<()>();
     // The thread ends every read of the file, so that a failing test ends too. It returns whether the runtime
     // ran during the first read.
@@ -145,8 +145,7 @@ async fn files_of_a_session_are_read_on_other_threads() {
     });
     let request = PromptRequest {
         prompt: "undo".to_owned(),
-        model: Some("planner".to_owned()),
-        agent: Some("slow".to_owned()),
+        model: Some("script:slow".to_owned()),
         directory: fixture.directory(),
         ..PromptRequest::default()
     };
