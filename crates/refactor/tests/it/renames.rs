@@ -155,7 +155,7 @@ async fn unresolved_members_are_reported() {
 
 /// Blocks the scan with a FIFO of ignore rules that nothing writes to.
 #[tokio::test]
-async fn a_search_for_a_name_ends_with_the_call() {
+async fn a_pipe_as_ignore_file_does_not_hold_up_a_rename() {
     let class = json!([classes()[0]]);
     let script = Script::new(
         json!({"textDocumentSync": 2, "renameProvider": true, "documentSymbolProvider": true, "hoverProvider": true}),
@@ -173,12 +173,7 @@ async fn a_search_for_a_name_ends_with_the_call() {
     rustix::fs::mknodat(rustix::fs::CWD, rules.as_path(), kind, mode, 0).unwrap();
     let (doc, cx) = (bench.doc("a.txt"), cx(Duration::from_secs(3)));
     let renamed = tokio::time::timeout(Duration::from_secs(10), rename_within(&bench, &doc, 4, &cx)).await;
-    // A writer releases the scan, which may open the file once more until it is removed.
-    let writer = std::fs::OpenOptions::new().write(true).open(rules.as_path()).unwrap();
-    std::fs::remove_file(rules.as_path()).unwrap();
-    drop(writer);
-    let note = shown(&bench, &renamed.expect("it ends").unwrap().notes);
-    assert!(note.contains("NotAllRead"), "{note}");
+    assert!(renamed.expect("it ends").is_ok());
 }
 
 /// Renames `old`, which `a.one` and `a.two` declare in `Box`.
