@@ -21,15 +21,15 @@ const TURN: &str = "turn";
 const TURN_TIME: Duration = Duration::from_secs(5);
 
 /// The directories that a running command uses.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Use {
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DirectoryUse {
     /// The directories that it may change.
     writes: Vec<AbsPath>,
     /// The directories of the repository, for git with keys.
     repository: Vec<AbsPath>,
 }
 
-impl Use {
+impl DirectoryUse {
     fn conflicts(&self, other: &Self) -> bool {
         let changes = |command: &Self, git: &Self| {
             git.repository.iter().any(|path| command.writes.iter().any(|it| path.starts_with(it)))
@@ -67,38 +67,25 @@ pub(super) struct Busy {
 
 impl Policy {
     /// How a command with this profile uses directories.
-    pub(super) fn command_use(&self, profile: &SandboxProfile, has_keys: bool) -> Use {
+    pub(super) fn command_use(&self, profile: &SandboxProfile, has_keys: bool) -> DirectoryUse {
         let root = &self.options.root;
         let directories = || match Repository::find(root) {
             Some(found) => found.directories.iter().map(canonical).collect(),
             None => vec![canonical(root)],
         };
         let repository = if has_keys { directories() } else { Vec::new() };
-        Use { writes: profile.writable.clone(), repository }
+        DirectoryUse { writes: profile.writable.clone(), repository }
     }
 
     /// Locks what a command uses, unless another one is in the way.
-    pub(super) fn try_lock_command(&self, used: &Use) -> Result<Result<CommandLock, Busy>, StateError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let directory = self.command_locks()?;
-        let _turn = directory.lock(TURN, TURN_TIME)?;
-        for name in directory.list()?.into_iter().filter(|name| name != TURN) {
-            if directory.try_lock(&name)?.is_some() {
-                // Its process was killed.
-                directory.remove(&name)?;
-                continue;
-            }
-            // It may end meanwhile. A newer Pilcrow may write another format.
-            let Some(bytes) = directory.read(&name)? else { continue };
-            let other: Option<Use> = serde_json::from_slice(&bytes).ok();
-            if other.as_ref().is_none_or(|other| used.conflicts(other)) {
-                return Ok(Err(Busy { name, has_keys: other.is_some_and(|it| it.has_keys()) }));
-            }
-        }
-        let name = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        directory.write_new(&name, &[&serde_json::to_vec(used).expect("paths are valid JSON")])?;
-        let lock = directory.lock(&name, TURN_TIME)?;
-        Ok(Ok(CommandLock { directory, name, _lock: lock }))
+    pub(super) async fn try_lock_command(
+        &self,
+        used: &DirectoryUse,
+    ) -> Result<Result<CommandLock, Busy>, StateError> {
+        let (directory, used) = (self.command_locks()?, used.clone());
+        let path = directory.path().clone();
+        let lock = tokio::task::spawn_blocking(move || try_lock(directory, &used));
+        lock.await.map_err(|error| StateError::Io { path, source: std::io::Error::other(error) })?
     }
 
     /// Locks like [`Self::try_lock_command`], after git with keys has ended.
@@ -112,11 +99,11 @@ impl Policy {
     ) -> Result<Option<CommandLock>, Denied> {
         let used = self.command_use(profile, false);
         loop {
-            match self.try_lock_command(&used) {
+            match self.try_lock_command(&used).await {
                 Ok(Ok(lock)) => return Ok(Some(lock)),
                 Ok(Err(busy)) => self.wait_for(busy, cancel).await?,
                 Err(error) => {
-                    // Git gets no keys either then.
+                    // Without the lock, git gets no keys either.
                     tracing::warn!(%error, "a command runs without a lock");
                     return Ok(None);
                 }
@@ -151,4 +138,27 @@ impl Policy {
     fn command_locks(&self) -> Result<StateDir, StateError> {
         self.options.trust.state().child(DIRECTORY)
     }
+}
+
+/// Locks in this directory what a command uses. Blocks.
+fn try_lock(directory: StateDir, used: &DirectoryUse) -> Result<Result<CommandLock, Busy>, StateError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let _turn = directory.lock(TURN, TURN_TIME)?;
+    for name in directory.list()?.into_iter().filter(|name| name != TURN) {
+        if directory.try_lock(&name)?.is_some() {
+            // Its process was killed.
+            directory.remove(&name)?;
+            continue;
+        }
+        // It may end meanwhile. A newer Pilcrow may write another format.
+        let Some(bytes) = directory.read(&name)? else { continue };
+        let other: Option<DirectoryUse> = serde_json::from_slice(&bytes).ok();
+        if other.as_ref().is_none_or(|other| used.conflicts(other)) {
+            return Ok(Err(Busy { name, has_keys: other.is_some_and(|it| it.has_keys()) }));
+        }
+    }
+    let name = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    directory.append(&name, &serde_json::to_vec(used).expect("paths are valid JSON"), false)?;
+    let lock = directory.lock(&name, TURN_TIME)?;
+    Ok(Ok(CommandLock { directory, name, _lock: lock }))
 }

@@ -168,12 +168,14 @@ impl Policy {
                 return Ok((used, Some(profile), lock));
             }
             let command = self.command_use(&profile, true);
-            match self.try_lock_command(&command) {
+            match self.try_lock_command(&command).await {
                 Ok(Ok(lock)) => {
                     // Another command may have changed the settings before the lock.
-                    let checked = self.line_use(text, line, alone);
-                    if checked.git.has_keys && self.command_use(&profile, true) == command {
-                        return Ok((checked, Some(profile), Some(Arc::new(lock))));
+                    let used = self.line_use(text, line, alone);
+                    let profile = self.sandbox_profile(&used);
+                    let is_same = |profile| self.command_use(profile, true) == command;
+                    if used.git.has_keys && profile.as_ref().is_some_and(is_same) {
+                        return Ok((used, profile, Some(Arc::new(lock))));
                     }
                 }
                 Ok(Err(busy)) if busy.has_keys => self.wait_for(busy, cancel).await?,
