@@ -326,13 +326,16 @@ enum Piece<'a> {
     Image { data: &'a str, mime_type: &'a str },
 }
 
+/// Maximum length of a line that names an image, in bytes.
+const MAX_NAME: usize = 400;
+
 /// A result's images, each after the line of text that names it.
 fn named_images<'a>(pieces: &[Piece<'a>]) -> Vec<Piece<'a>> {
     let mut named = Vec::new();
     let mut name = None;
     for piece in pieces {
         match piece {
-            Piece::Text(text) => name = text.lines().next(),
+            Piece::Text(text) => name = text.lines().next().filter(|line| line.len() <= MAX_NAME),
             Piece::Image { .. } => {
                 named.extend(name.take().map(Piece::Text));
                 named.push(*piece);

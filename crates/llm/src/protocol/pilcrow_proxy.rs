@@ -65,7 +65,13 @@ struct Options {
     cache: Cache,
     #[serde(skip_serializing_if = "String::is_empty")]
     session_id: String,
+    #[serde(skip_serializing_if = "is_zero")]
     retries: u32,
+}
+
+/// An older proxy refuses fields that it does not know.
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
