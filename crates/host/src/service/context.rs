@@ -9,14 +9,13 @@ use workspace::Workspace;
 
 use super::types::{ContextItem, ContextKind, ContextLink, ListedSession, ServiceError};
 
-/// Maximum number of completed items.
-const MAX_ITEMS: usize = 50;
-
-/// Maximum number of completed items of a kind other than files.
+/// Maximum number of completed files, so that other kinds have a place.
+const MAX_FILES: usize = 27;
+/// Maximum number of completed items of another kind.
 const MAX_OF_KIND: usize = 10;
 /// Time limit of the search for symbols.
 const SYMBOL_TIME: Duration = Duration::from_millis(200);
-/// Scheme of links that are no files.
+/// Scheme of links to other targets than files.
 const SCHEME: &str = "pilcrow:";
 /// Maximum number of characters of a linked session's prompt and answer.
 const MAX_PROMPT: usize = 300;
@@ -38,16 +37,21 @@ pub(super) fn complete(
         let item = |(rank, name, uri, detail)| (rank, ContextItem { kind, name, uri, detail });
         found.extend(items.into_iter().take(most).map(item));
     };
-    if let Some((link, name)) = focus.and_then(|link| Some((link, Target::parse(&link.uri, workspace)?))) {
-        let name = name.to_string();
+    if let Some(link) = focus
+        && let Some(Target::File { name: file_name, lines }) = Target::parse(&link.uri, workspace)
+    {
+        let name = match lines.as_slice() {
+            [first, last] => format!("{file_name}:{first}-{last}"),
+            [line, ..] => format!("{file_name}:{line}"),
+            [] => file_name.clone(),
+        };
         let rank =
             |kind: &str, name: &str| if kind.starts_with(&query) { Some(0) } else { rank(name, &query) };
-        let is_lines = link.uri.contains('#');
-        let selected = rank("selection", &name).filter(|_| is_lines);
+        let selected = rank("selection", &name).filter(|_| !lines.is_empty());
         let item = selected.map(|rank| (rank, name.clone(), link.uri.clone(), None));
         add(ContextKind::Selection, item.into_iter().collect(), 1);
         let file = link.uri.split('#').next().unwrap_or_default();
-        let name = format!("diagnostics:{}", name.split(':').next().unwrap_or_default());
+        let name = format!("diagnostics:{file_name}");
         let item =
             rank("diagnostics", &name).map(|rank| (rank, name, format!("{SCHEME}diagnostics?{file}"), None));
         add(ContextKind::Diagnostics, item.into_iter().collect(), 1);
@@ -62,7 +66,7 @@ pub(super) fn complete(
     files.sort();
     let uri = |name: &str| paths::path_to_uri(root.join(name).as_path());
     let files = files.into_iter().map(|(rank, _, name)| (rank, name.clone(), uri(&name), None));
-    add(ContextKind::File, files.take(MAX_ITEMS).collect(), MAX_ITEMS);
+    add(ContextKind::File, files.take(MAX_FILES).collect(), MAX_FILES);
     let symbols =
         if query.len() < 2 { Vec::new() } else { tools::symbols_like(workspace, &query, MAX_OF_KIND, until) };
     let symbol = |it: tools::SymbolMatch| {
@@ -82,9 +86,7 @@ pub(super) fn complete(
     };
     add(ContextKind::Session, sessions.iter().filter_map(session).collect(), MAX_OF_KIND);
     found.sort_by_key(|(rank, item)| (*rank, item.kind));
-    let mut items: Vec<ContextItem> = found.into_iter().map(|(_, item)| item).collect();
-    items.truncate(MAX_ITEMS);
-    items
+    found.into_iter().map(|(_, item)| item).collect()
 }
 
 /// How well a path or title matches; 0 is best.
@@ -132,20 +134,6 @@ impl Target {
             range => range.split('-').map(|line| line.strip_prefix('L')?.parse().ok()).collect(),
         };
         Some(Self::File { name: file(path)?, lines: lines.filter(|it| it.len() <= 2)? })
-    }
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::File { name, lines } => match lines.as_slice() {
-                [first, last] => write!(f, "{name}:{first}-{last}"),
-                [line, ..] => write!(f, "{name}:{line}"),
-                [] => f.write_str(name),
-            },
-            Self::Diagnostics { name } => write!(f, "diagnostics:{}", name.as_deref().unwrap_or_default()),
-            Self::Session { id } => write!(f, "session:{id}"),
-        }
     }
 }
 

@@ -158,7 +158,8 @@ impl SessionService {
 
     /// Starts a run with a message, or queues it for the current run.
     ///
-    /// Reads images that the text names, but does not wait, so that messages keep the order of the calls.
+    /// Blocks while it reads images and sessions that the prompt names, so that messages keep the order of the
+    /// calls.
     ///
     /// # Errors
     /// When the session is not live, or the text is empty, or names an unknown skill or an image that is too large.
