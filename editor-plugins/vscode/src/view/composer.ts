@@ -34,6 +34,8 @@ export class Composer {
   /** Pasted images in base64, each with the button that removes it. */
   private images = new Map<HTMLElement, string>();
   private readonly imageRow = h("div", { className: "row images", role: "group", "aria-label": "Images" });
+  /** The images that are being read. */
+  private reading: Promise<unknown> = Promise.resolve();
   private items: Item[] = [];
   private selected = 0;
   private asked = 0;
@@ -127,6 +129,7 @@ export class Composer {
   }
 
   private async send(): Promise<void> {
+    await this.reading;
     const text = this.input.value.trim();
     this.isSent = this.submit.disabled && text !== "";
     if (!text || this.isSent) {
@@ -189,6 +192,8 @@ export class Composer {
     }
     for (const file of files) {
       const reader = new FileReader();
+      const read = new Promise((resolve) => (reader.onloadend = resolve));
+      this.reading = Promise.all([this.reading, read]);
       reader.onload = () => {
         const url = reader.result as string;
         const image = h("img", { src: url, alt: "" });
