@@ -215,20 +215,6 @@ fn runs_in_sed(script: &str) -> bool {
     })
 }
 
-/// Whether psql may run a program: by its input, a file, or a command such as `\\!` and `\\i`.
-fn runs_in_psql<'a>(mut texts: impl Iterator<Item = &'a str> + Clone) -> bool {
-    let is_harmless =
-        |rest: &str| rest.starts_with(['d', 'l', 'h', 'x', 'z', '?']) && !rest.contains(['|', '`']);
-    let mut commands = texts.clone().flat_map(|text| text.split('\\').skip(1));
-    // It reads no other input then.
-    let has_script = texts.any(|text| {
-        text == "--list"
-            || text.starts_with("--command")
-            || text.starts_with('-') && text.contains(['c', 'l'])
-    });
-    !has_script || !commands.all(is_harmless)
-}
-
 /// The code that a builtin, or a wrapper with variables, may run.
 pub(super) fn of(command: &Command) -> Option<String> {
     let texts = || command.args().iter().map(|word| word.text.as_str());
@@ -248,7 +234,6 @@ pub(super) fn of(command: &Command) -> Option<String> {
             texts().nth(at + 1).and_then(of_variable)
         }
         "sed" if texts().any(runs_in_sed) => Some("a command in the script of sed".to_owned()),
-        "psql" if runs_in_psql(texts()) => Some("a command in the script of psql".to_owned()),
         "hash" if command.has('p', "") => Some("a name that is assigned to another program".to_owned()),
         "enable" if command.has('f', "") => Some("a builtin from a file".to_owned()),
         _ => None,

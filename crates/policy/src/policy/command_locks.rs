@@ -3,8 +3,9 @@
 //! Git gets keys after a check of its repository, so no command that may change the repository runs beside it.
 //! Each confined command has a file in `command-locks` of Pilcrow's state directory, locked while it runs.
 
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use paths::canonical_existing as canonical;
 use paths::{AbsPath, StateDir, StateError, StateLock};
@@ -91,7 +92,7 @@ impl Policy {
     /// Locks like [`Self::try_lock_command`], after git with keys has ended.
     ///
     /// # Errors
-    /// The call was cancelled.
+    /// The call was cancelled, or the lock's file cannot be written.
     pub(super) async fn lock_command(
         &self,
         profile: &SandboxProfile,
@@ -102,10 +103,12 @@ impl Policy {
             match self.try_lock_command(&used).await {
                 Ok(Ok(lock)) => return Ok(Some(lock)),
                 Ok(Err(busy)) => self.wait_for(busy, cancel).await?,
+                // No process of the user can lock, so git gets no keys either.
+                Err(StateError::Io { source, .. }) if is_unwritable(&source) => return Ok(None),
                 Err(error) => {
-                    // Without the lock, git gets no keys either.
-                    tracing::warn!(%error, "a command runs without a lock");
-                    return Ok(None);
+                    let reason =
+                        format!("exec: the command cannot be locked against `git` with keys: {error}");
+                    return Err(Denied { code: ErrorCode::Internal, reason, by: DeniedBy::Policy });
                 }
             }
         }
@@ -140,6 +143,10 @@ impl Policy {
     }
 }
 
+fn is_unwritable(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+}
+
 /// Locks in this directory what a command uses. Blocks.
 fn try_lock(directory: StateDir, used: &DirectoryUse) -> Result<Result<CommandLock, Busy>, StateError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -157,7 +164,9 @@ fn try_lock(directory: StateDir, used: &DirectoryUse) -> Result<Result<CommandLo
             return Ok(Err(Busy { name, has_keys: other.is_some_and(|it| it.has_keys()) }));
         }
     }
-    let name = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    // Processes in namespaces of their own can have one id.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let name = format!("{}-{since}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     directory.append(&name, &serde_json::to_vec(used).expect("paths are valid JSON"), false)?;
     let lock = directory.lock(&name, TURN_TIME)?;
     Ok(Ok(CommandLock { directory, name, _lock: lock }))

@@ -22,6 +22,7 @@ const USUAL_HOOKS: &[&str] = &["post-index-change", "pre-auto-gc", "reference-tr
 
 /// Files and directories of a repository that git reads.
 const READ_BY_GIT: &[&str] = &[
+    "FETCH_HEAD",
     "HEAD",
     "config",
     "info",
@@ -29,7 +30,6 @@ const READ_BY_GIT: &[&str] = &[
     "logs",
     "objects",
     "objects/info",
-    "objects/info/alternates",
     "objects/pack",
     "packed-refs",
     "refs",
@@ -216,6 +216,10 @@ fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -
     if let Some(link) = READ_BY_GIT.iter().find(is_link) {
         return Err(format!("{link} of the repository is a link"));
     }
+    // Git prints lines of such a file, of a linked one, or of one beside other objects.
+    if let Some(file) = repository.and_then(|it| doubtful_file(&it.git.join("objects/info"))) {
+        return Err(format!("{file} may lead git to other files"));
+    }
     let settings = repository.iter().flat_map(|it| &it.settings);
     let settings = settings.flat_map(|path| shell::git_settings(&read(path)).unwrap_or_default());
     let remote = |(key, url): (String, String)| {
@@ -245,6 +249,19 @@ fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -
         .filter(|git| git.is_remote())
         .find_map(address)
         .map_or(Ok(()), |word| Err(format!("{word} is not the URL of a server")))
+}
+
+/// A link or a list of other repositories, at or below a directory of git.
+fn doubtful_file(path: &AbsPath) -> Option<AbsPath> {
+    if path.as_path().is_symlink() || path.file_name().ends_with("alternates") && path.as_path().exists() {
+        return Some(path.clone());
+    }
+    let entries = path.as_path().is_dir().then(|| std::fs::read_dir(path.as_path()).ok()).flatten();
+    // A name that is not Unicode is not git's.
+    entries.into_iter().flatten().flatten().find_map(|entry| match AbsPath::new(entry.path().to_str()?) {
+        Some(path) => doubtful_file(&path),
+        None => Some(path.clone()),
+    })
 }
 
 /// Whether an address is `https://HOST/PATH`, `HOST:PATH` and the like.
