@@ -58,7 +58,11 @@ pub(crate) fn outline(tree: &Tree, text: &str) -> Option<String> {
         }
     }
     let doc = doc.map(|doc| shorten(&doc, DOC).into_owned() + "\n").unwrap_or_default();
-    Some(doc + beginning?.trim_start_matches('\n'))
+    let broken = tree.errors(text).first().map(|error| {
+        let line = LineIndex::new(text).line_of(error.range.start) + 1;
+        format!("\n(line {line} is not understood: declarations may be missing from there on)")
+    });
+    Some(doc + beginning?.trim_start_matches('\n') + &broken.unwrap_or_default())
 }
 
 /// A declaration, or the beginning of a statement in long code.
