@@ -65,7 +65,12 @@ impl Transaction {
         let journal = Journal::new(&inner.state)?;
         let notes = recovery::recover(&journal)?.iter().map(recovery::note_line).collect();
         let Order { mut plan, run, undoes, redo, accepted } = order;
-        rebase_if_typed(&inner, &mut plan)?;
+        if accepted {
+            // Its lines may be in the text now: an insertion would be made twice.
+            check_unchanged(&inner, &plan)?;
+        } else {
+            rebase_if_typed(&inner, &mut plan)?;
+        }
         let targets: BTreeMap<&AbsPath, &Step> =
             plan.steps.iter().filter_map(|step| Some((step.moved_from.as_ref()?, step))).collect();
         let methods = plan.steps.iter().map(|step| write_method(step, targets.get(&step.path).copied()));

@@ -4,22 +4,25 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use paths::{AbsPath, StateError};
+use paths::{AbsPath, StateError, StateLock};
 use policy::Permit;
 use text::{LineIndex, TextEdit};
 
 use super::merge::Change;
-use super::{Accepting, Editing, Merged, Proposal};
+use super::{Accepting, Editing, Merged, Proposal, directory, read};
 use crate::commit::{Order, blocking};
 use crate::plan::simulate::Files;
-use crate::review::{line_range, place};
+use crate::review::{self, line_range, place};
 use crate::state::WorkspaceState;
 use crate::{
     Commit, CommitError, Hunk, HunkId, HunkKind, Operation, Plan, ReviewError, ReviewFile, RunId, Selection,
     Skipped, Workspace,
 };
 
-/// The plan to make proposed edits.
+/// Lock file for decisions about proposed edits, from the plan to the end of the commit.
+const LOCK: &str = "acceptance.lock";
+
+/// The plan to make proposed edits; other decisions wait until it is dropped or committed.
 #[derive(Debug)]
 pub struct Acceptance {
     pub plan: Plan,
@@ -28,6 +31,7 @@ pub struct Acceptance {
     /// Selected changes that stay proposals, because the user changed their lines.
     pub skipped: Vec<Skipped>,
     accepted: BTreeMap<AbsPath, Accepted>,
+    lock: StateLock,
 }
 
 /// The accepted changes of a file.
@@ -135,7 +139,7 @@ impl Workspace {
 
     /// Plans to make the selected proposed changes of `scope`.
     ///
-    /// Only those of their oldest run. Blocks.
+    /// Only those of their oldest run. Blocks, at most 30 s for another decision.
     ///
     /// # Errors
     /// [`ReviewError`]; [`ReviewError::Nothing`] if none is left.
@@ -144,7 +148,12 @@ impl Workspace {
         scope: &[RunId],
         selection: Selection<'_>,
     ) -> Result<Acceptance, ReviewError> {
-        let proposals = self.inner.proposals();
+        if self.inner.proposals().is_empty() {
+            return Err(ReviewError::Nothing);
+        }
+        let lock = self.inner.state.lock(LOCK, review::LOCK_DEADLINE)?;
+        // Another process may have stored the last decision.
+        let proposals = read(&directory(&self.inner)?)?;
         let mut skipped = Vec::new();
         let mut found = Vec::new();
         for proposal in proposals.values() {
@@ -200,7 +209,7 @@ impl Workspace {
             count => format!("accept {count} proposed changes"),
         };
         let plan = files.into_plan(label)?;
-        Ok(Acceptance { plan, run, skipped, accepted })
+        Ok(Acceptance { plan, run, skipped, accepted, lock })
     }
 
     /// Makes accepted changes in the editor or on the disk.
@@ -212,7 +221,7 @@ impl Workspace {
         acceptance: Acceptance,
         permit: Permit,
     ) -> Result<Arc<Commit>, CommitError> {
-        let Acceptance { plan, run, accepted, .. } = acceptance;
+        let Acceptance { plan, run, accepted, lock, .. } = acceptance;
         let accepted = Arc::new(accepted);
         let update = |end: Option<bool>| {
             let (inner, accepted) = (Arc::clone(&self.inner), Arc::clone(&accepted));
@@ -238,6 +247,7 @@ impl Workspace {
         let order = Order { plan, run, undoes: Vec::new(), redo: false, accepted: true };
         let committed = self.spawn_commit(permit, order).await;
         update(Some(committed.is_ok())).await?;
+        drop(lock);
         committed
     }
 
@@ -247,7 +257,9 @@ impl Workspace {
         blocking(move || Ok(workspace.reject_proposals(&scope, Selection::All).map(drop)?)).await
     }
 
-    /// Drops the selected proposed changes of `scope`; returns them. Blocks.
+    /// Drops the selected proposed changes of `scope`; returns them.
+    ///
+    /// Blocks, at most 30 s for another decision.
     ///
     /// # Errors
     /// [`StateError`].
@@ -259,6 +271,7 @@ impl Workspace {
         if self.inner.proposals().is_empty() {
             return Ok(Vec::new());
         }
+        let _lock = self.inner.state.lock(LOCK, review::LOCK_DEADLINE)?;
         let mut editing = Editing::begin(&self.inner)?;
         let mut rejected = Vec::new();
         for (path, proposal) in editing.files.clone() {

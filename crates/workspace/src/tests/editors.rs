@@ -18,7 +18,7 @@ pub(super) struct Scripted {
     cannot_revert: Mutex<bool>,
     reverted: Mutex<Vec<AbsPath>>,
     /// Number of characters that the port prepends, if it can rebase on them.
-    follows: Mutex<Option<usize>>,
+    pub(super) follows: Mutex<Option<usize>>,
     blocked: Mutex<Option<String>>,
     /// Texts that the user types, last first: one after each read of a document.
     pub(super) typed: Mutex<Vec<String>>,

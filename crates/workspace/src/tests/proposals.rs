@@ -21,6 +21,13 @@ impl Approver for NoAnswers {
     }
 }
 
+fn proposal_permit(plan: &Plan) -> policy::Permit {
+    let root = AbsPath::new("/").unwrap();
+    let trust = TrustStore::new(StateDir::new(root.join("nowhere")));
+    let policy = Policy::new(PolicyOptions::new(trust, root)).proposing(true);
+    block_on(policy.permit(plan, &NoAnswers, &Default::default())).unwrap()
+}
+
 /// A fixture whose agent proposes.
 struct Session {
     fixture: Fixture,
@@ -46,6 +53,10 @@ impl Session {
         session
     }
 
+    fn editor(&self) -> &Scripted {
+        self.editor.as_ref().unwrap()
+    }
+
     fn workspace(&self) -> &Workspace {
         &self.fixture.workspace
     }
@@ -55,13 +66,8 @@ impl Session {
     }
 
     fn propose_plan(&self, plan: Plan) -> Result<Arc<Commit>, CommitError> {
-        let root = AbsPath::new("/").unwrap();
-        let trust = TrustStore::new(StateDir::new(root.join("nowhere")));
-        let policy = Policy::new(PolicyOptions::new(trust, root)).proposing(true);
-        block_on(async {
-            let permit = policy.permit(&plan, &NoAnswers, &Default::default()).await.unwrap();
-            self.workspace().commit(plan, permit, self.run()).await
-        })
+        let permit = proposal_permit(&plan);
+        block_on(self.workspace().commit(plan, permit, self.run()))
     }
 
     fn propose(&self, operations: Vec<Operation>) -> Arc<Commit> {
@@ -362,4 +368,40 @@ fn an_applied_change_is_reviewed_after_the_proposal() {
     assert_eq!(session.shown(), ["a 2..3 \"3\\n\" -> \"three\\n\""]);
     session.accept(Selection::All).unwrap();
     assert_eq!(session.shown(), ["a 0..1 \"1\\n\""]);
+}
+
+#[test]
+fn kept_lines_are_not_inserted_twice() {
+    let session = Session::with_editor(&[("a", "1\n2\n")], "a", "1\n2\n");
+    session.edit("a", "1\n", "1\nnew\n");
+    let acceptance = session.workspace().plan_acceptance(&session.runs, Selection::All).unwrap();
+    let permit = permit(&acceptance.plan);
+    // The editor can rebase the insertion onto the same one.
+    *session.editor().follows.lock() = Some("new\n".len());
+    session.types("a", "1\nnew\n2\n");
+    let refused = block_on(session.workspace().commit_acceptance(acceptance, permit));
+    assert_eq!(session.users("a"), "1\nnew\n2\n");
+    assert!(matches!(refused, Err(CommitError::Moved { .. })));
+    assert!(matches!(session.accept(Selection::All), Err(ReviewError::Nothing)));
+}
+
+#[test]
+fn decisions_on_proposals_wait_for_an_acceptance() {
+    let session = Session::new(&[("a", "1\n2\n")]);
+    session.edit("a", "1", "one");
+    let is_free = || session.workspace().state().try_lock("acceptance.lock").unwrap().is_some();
+    let acceptance = session.workspace().plan_acceptance(&session.runs, Selection::All).unwrap();
+    assert!(!is_free());
+    drop(acceptance);
+    assert!(is_free());
+    let runs = &session.runs;
+    let acceptance = session.workspace().plan_acceptance(runs, Selection::All).unwrap();
+    let permit = permit(&acceptance.plan);
+    std::thread::scope(|scope| {
+        let reject = scope.spawn(|| session.workspace().reject_proposals(runs, Selection::All).unwrap());
+        block_on(session.workspace().commit_acceptance(acceptance, permit)).unwrap();
+        assert_eq!(reject.join().unwrap(), []);
+    });
+    assert!(is_free());
+    assert_eq!(session.fixture.text("a"), "one\n2\n");
 }
