@@ -12,6 +12,7 @@ use super::merge::Change;
 use super::{Accepting, Editing, Merged, Proposal, directory, read};
 use crate::commit::{Order, blocking};
 use crate::plan::simulate::Files;
+use crate::review::tracked::TrackedText;
 use crate::review::{self, line_range, place};
 use crate::state::WorkspaceState;
 use crate::{
@@ -37,6 +38,10 @@ pub struct Acceptance {
 /// The accepted changes of a file.
 #[derive(Debug)]
 struct Accepted {
+    /// The proposal that the plan is of.
+    planned: TrackedText,
+    /// The user's text before it; empty if there is no file.
+    before: Arc<str>,
     /// The user's text after it.
     after: String,
     /// The base of the rest of the proposal; `None` if nothing is left.
@@ -187,8 +192,9 @@ impl Workspace {
             count += hunks.len();
             let path = proposal.path.clone();
             let Some(document) = &merged.current else {
-                let text = merged.text.now().to_owned();
-                accepted.insert(path.clone(), Accepted { after: text.clone(), base: None });
+                let (text, planned) = (merged.text.now().to_owned(), proposal.text.clone());
+                let of_file = Accepted { planned, before: "".into(), after: text.clone(), base: None };
+                accepted.insert(path.clone(), of_file);
                 files.make(Operation::Create { path, text, replaces: None })?;
                 continue;
             };
@@ -201,7 +207,9 @@ impl Workspace {
             let edits: Vec<_> = changes().map(edit).collect();
             let both = |it: &Change| (it.current.clone(), it.proposed.clone());
             let after = replace_all(&document.text, proposed.now(), changes(), both);
-            accepted.insert(path.clone(), Accepted { after, base: is_left.then_some(base) });
+            let (planned, before) = (proposal.text.clone(), Arc::clone(&document.text));
+            let of_file = Accepted { planned, before, after, base: is_left.then_some(base) };
+            accepted.insert(path.clone(), of_file);
             files.make(Operation::Edit { path, expected: document.version, edits })?;
         }
         let label = match count {
@@ -227,17 +235,30 @@ impl Workspace {
             let (inner, accepted) = (Arc::clone(&self.inner), Arc::clone(&accepted));
             blocking(move || {
                 let mut editing = Editing::begin(&inner)?;
-                for (path, Accepted { after, base }) in &*accepted {
-                    let Some(proposal) = editing.files.get_mut(path) else { continue };
-                    let rest = base.as_ref().map(|base| proposal.text.rebased(base, proposal.text.now()));
-                    match (end, rest) {
-                        (None, _) => {
-                            let base = base.clone().unwrap_or_else(|| proposal.text.now().to_owned());
+                for (path, Accepted { planned, before, after, base }) in &*accepted {
+                    let proposal = editing.files.get_mut(path);
+                    let is_planned = proposal.as_ref().is_some_and(|it| it.text.now() == planned.now());
+                    match (end, proposal) {
+                        (None, Some(proposal)) if is_planned => {
+                            let base = base.clone().unwrap_or_else(|| planned.now().to_owned());
                             proposal.accepting = Some(Accepting { after: after.clone(), base });
                         }
-                        (Some(false), _) => proposal.accepting = None,
-                        (Some(true), Some(text)) => (proposal.text, proposal.accepting) = (text, None),
-                        (Some(true), None) => drop(editing.files.remove(path)),
+                        (None, _) => return Err(CommitError::Moved { paths: vec![path.clone()] }),
+                        (Some(false), Some(proposal)) => proposal.accepting = None,
+                        (Some(true), Some(proposal)) if is_planned => {
+                            let Some(base) = base else {
+                                editing.files.remove(path);
+                                continue;
+                            };
+                            (proposal.text, proposal.accepting) =
+                                (planned.rebased(base, planned.now()), None);
+                        }
+                        // The agent proposed before the commit, for the user's text before it.
+                        (Some(true), Some(proposal)) if proposal.text.base() == &**before => {
+                            proposal.text = proposal.text.rebased(after, proposal.text.now());
+                            proposal.is_new = false;
+                        }
+                        (Some(_), _) => {}
                     }
                 }
                 Ok(editing.store()?)

@@ -24,6 +24,8 @@ pub(super) struct Scripted {
     pub(super) typed: Mutex<Vec<String>>,
     /// The write of another program during the commit.
     meanwhile: Mutex<Option<(AbsPath, String)>>,
+    /// The work of another thread during the commit.
+    pub(super) during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Editor for Scripted {
@@ -60,6 +62,9 @@ impl Editor for Scripted {
         Box::pin(async move {
             if let Some((path, text)) = self.meanwhile.lock().take() {
                 std::fs::write(path, text).unwrap();
+            }
+            if let Some(work) = self.during.lock().take() {
+                work();
             }
             let mut texts = self.texts.lock();
             let refuses = self.refuses.lock();

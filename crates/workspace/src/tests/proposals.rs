@@ -57,6 +57,14 @@ impl Session {
         self.editor.as_ref().unwrap()
     }
 
+    /// Proposes while the editor applies the next commit.
+    fn propose_while_it_is_applied(&self, path: &str, old: &str, new: &str) {
+        let plan = self.fixture.plan(vec![self.fixture.replace(path, old, new)]).unwrap();
+        let (workspace, run) = (self.workspace().clone(), self.run().clone());
+        let propose = move || drop(workspace.inner.propose(&plan, &run).unwrap());
+        *self.editor().during.lock() = Some(Box::new(propose));
+    }
+
     fn workspace(&self) -> &Workspace {
         &self.fixture.workspace
     }
@@ -404,4 +412,38 @@ fn decisions_on_proposals_wait_for_an_acceptance() {
     });
     assert!(is_free());
     assert_eq!(session.fixture.text("a"), "one\n2\n");
+}
+
+#[test]
+fn a_proposal_during_an_acceptance_stays() {
+    let text = "1\n2\n3\n4\n5\n";
+    let session = Session::with_editor(&[("a", text)], "a", text);
+    session.edit("a", "1", "one");
+    session.edit("a", "5", "five");
+    // Part of the proposal is kept, and then all of it.
+    let first = session.hunk(0, 0);
+    session.propose_while_it_is_applied("a", "2", "two");
+    session.accept(Selection::Hunks(&[first])).unwrap();
+    assert_eq!(session.users("a"), "one\n2\n3\n4\n5\n");
+    assert_eq!(session.seen("a"), "one\ntwo\n3\n4\nfive\n");
+    assert_eq!(session.shown(), ["a 1..2 \"2\\n\" -> \"two\\n\"", "a 4..5 \"5\\n\" -> \"five\\n\""]);
+    session.propose_while_it_is_applied("a", "3", "three");
+    session.accept(Selection::All).unwrap();
+    assert_eq!(session.users("a"), "one\ntwo\n3\n4\nfive\n");
+    assert_eq!(session.shown(), ["a 2..3 \"3\\n\" -> \"three\\n\""]);
+}
+
+#[test]
+fn an_acceptance_of_an_older_proposal_is_planned_again() {
+    let session = Session::new(&[("a", "1\n2\n3\n")]);
+    session.edit("a", "1", "one");
+    let acceptance = session.workspace().plan_acceptance(&session.runs, Selection::All).unwrap();
+    let permit = permit(&acceptance.plan);
+    session.edit("a", "3", "three");
+    let refused = block_on(session.workspace().commit_acceptance(acceptance, permit));
+    assert!(matches!(refused, Err(CommitError::Moved { .. })));
+    assert_eq!(
+        (session.seen("a").as_str(), session.fixture.text("a").as_str()),
+        ("one\n2\nthree\n", "1\n2\n3\n")
+    );
 }
