@@ -201,13 +201,14 @@ impl Workspace {
             let changes = || hunks.iter().filter_map(|it| it.lines.as_ref());
             let (proposed, is_left) = (&proposal.text, merged.changes.len() > hunks.len());
             let both = |it: &Change| (it.base.clone(), it.proposed.clone());
-            let base = replace_all(proposed.base(), proposed.now(), changes(), both);
+            let base = replace_all(&merged.base, proposed.now(), changes(), both);
             let edit =
                 |it: &Change| TextEdit::replace(it.current.clone(), &proposed.now()[it.proposed.clone()]);
             let edits: Vec<_> = changes().map(edit).collect();
             let both = |it: &Change| (it.current.clone(), it.proposed.clone());
             let after = replace_all(&document.text, proposed.now(), changes(), both);
-            let (planned, before) = (proposal.text.clone(), Arc::clone(&document.text));
+            let planned = proposed.rebased(&merged.base, proposed.now());
+            let before = Arc::clone(&document.text);
             let of_file = Accepted { planned, before, after, base: is_left.then_some(base) };
             accepted.insert(path.clone(), of_file);
             files.make(Operation::Edit { path, expected: document.version, edits })?;
@@ -241,7 +242,8 @@ impl Workspace {
                     match (end, proposal) {
                         (None, Some(proposal)) if is_planned => {
                             let base = base.clone().unwrap_or_else(|| planned.now().to_owned());
-                            proposal.accepting = Some(Accepting { after: after.clone(), base });
+                            let accepting = Some(Accepting { after: after.clone(), base });
+                            (proposal.text, proposal.accepting) = (planned.clone(), accepting);
                         }
                         (None, _) => return Err(CommitError::Moved { paths: vec![path.clone()] }),
                         (Some(false), Some(proposal)) => proposal.accepting = None,
@@ -308,9 +310,9 @@ impl Workspace {
             } else {
                 let changes = hunks.iter().filter_map(|it| it.lines.as_ref());
                 let both = |it: &Change| (it.proposed.clone(), it.base.clone());
-                let now = replace_all(proposal.text.now(), proposal.text.base(), changes, both);
-                let text = proposal.text.rebased(proposal.text.base(), &now);
-                editing.files.insert(path.clone(), Proposal { text, ..proposal });
+                let now = replace_all(proposal.text.now(), &merged.base, changes, both);
+                let text = proposal.text.rebased(&merged.base, &now);
+                editing.files.insert(path.clone(), Proposal { text, accepting: None, ..proposal });
             }
             rejected.extend(hunks.into_iter().map(|it| (path.clone(), it.hunk)));
         }

@@ -90,6 +90,8 @@ struct Merged {
     current: Option<Document>,
     /// The user's text and the merged one.
     text: TrackedText,
+    /// The text of which `changes` have ranges.
+    base: String,
     changes: Vec<Change>,
     bom: bool,
     /// Whether the file does not exist yet.
@@ -106,16 +108,17 @@ impl Proposal {
             Err(error) => {
                 let is_lost = !(self.is_new && matches!(error, ReadError::NotFound { .. }));
                 let text = if is_lost { TrackedText::new("", "") } else { self.text.clone() };
-                let (changes, bom, is_created) = (Vec::new(), self.bom, !is_lost);
-                return Merged { current: None, text, changes, bom, is_created, is_lost };
+                let (base, changes) = (self.text.base().to_owned(), Vec::new());
+                let (bom, is_created) = (self.bom, !is_lost);
+                return Merged { current: None, text, base, changes, bom, is_created, is_lost };
             }
         };
         let accepted = self.accepting.as_ref().filter(|it| *it.after == *current.text);
         let base = accepted.map_or(self.text.base(), |it| &it.base);
         let Merge { text, changes } = merge(base, self.text.now(), &current.text);
         let text = self.text.rebased(&current.text, &text);
-        let bom = current.bom;
-        Merged { current: Some(current), text, changes, bom, is_created: false, is_lost: false }
+        let (base, bom) = (base.to_owned(), current.bom);
+        Merged { current: Some(current), text, base, changes, bom, is_created: false, is_lost: false }
     }
 }
 
@@ -127,9 +130,9 @@ impl Merged {
             Err(ReadError::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
-        let text = current.as_ref().map_or("", |document| &*document.text);
-        let (text, bom) = (TrackedText::new(text, text), current.as_ref().is_some_and(|it| it.bom));
-        Ok(Self { current, text, changes: Vec::new(), bom, is_created: false, is_lost: false })
+        let base = current.as_ref().map_or("", |document| &*document.text).to_owned();
+        let (text, bom) = (TrackedText::new(&base, &base), current.as_ref().is_some_and(|it| it.bom));
+        Ok(Self { current, text, base, changes: Vec::new(), bom, is_created: false, is_lost: false })
     }
 
     /// Whether the proposal differs from the user's text.

@@ -65,6 +65,19 @@ impl Session {
         *self.editor().during.lock() = Some(Box::new(propose));
     }
 
+    /// Opens the workspace again, with the same editor.
+    fn reopen(&mut self) {
+        let port: Arc<dyn Editor> = self.editor.clone().unwrap();
+        let directory = &self.fixture.directory;
+        self.fixture.workspace =
+            Workspace::open(&directory.join("root"), &state(directory), Some(port)).unwrap().0;
+    }
+
+    /// The file of the stored proposals.
+    fn stored(&self) -> AbsPath {
+        self.workspace().state().child("review").unwrap().path().join("proposals.json")
+    }
+
     fn workspace(&self) -> &Workspace {
         &self.fixture.workspace
     }
@@ -446,4 +459,28 @@ fn an_acceptance_of_an_older_proposal_is_planned_again() {
         (session.seen("a").as_str(), session.fixture.text("a").as_str()),
         ("one\n2\nthree\n", "1\n2\n3\n")
     );
+}
+
+#[test]
+fn the_rest_of_an_acceptance_stays_after_a_crash() {
+    let text = "1\n2\n3\n4\n5\n";
+    let mut session = Session::with_editor(&[("a", text)], "a", text);
+    session.edit("a", "1", "one\nis\nlonger");
+    session.edit("a", "3", "three");
+    session.edit("a", "5", "five");
+    let (first, stored) = (session.hunk(0, 0), session.stored());
+    let (file, copy) = (stored.clone(), session.fixture.directory.join("copy"));
+    let to = copy.clone();
+    *session.editor().during.lock() = Some(Box::new(move || {
+        std::fs::copy(file, to).unwrap();
+    }));
+    session.accept(Selection::Hunks(&[first])).unwrap();
+    std::fs::copy(copy, stored).unwrap();
+    session.reopen();
+    let last = session.hunk(0, 1);
+    session.workspace().reject_proposals(&session.runs, Selection::Hunks(&[last])).unwrap();
+    assert_eq!(session.seen("a"), "one\nis\nlonger\n2\nthree\n4\n5\n");
+    session.accept(Selection::All).unwrap();
+    assert_eq!(session.users("a"), "one\nis\nlonger\n2\nthree\n4\n5\n");
+    assert_eq!(session.shown(), [""; 0]);
 }
