@@ -1,15 +1,14 @@
 //! Decisions about proposed edits: acceptance is a commit, and a rejection only drops them.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use paths::{AbsPath, StateError, StateLock};
 use policy::Permit;
 use text::{LineIndex, TextEdit};
 
-use super::merge::Change;
-use super::{Accepting, Editing, Merged, Proposal, directory, read};
+use super::merge::{Change, edits_of};
+use super::{Accepting, Editing, FILE, Merged, Proposal, directory, read};
 use crate::commit::{Order, blocking};
 use crate::plan::simulate::Files;
 use crate::review::tracked::TrackedText;
@@ -88,22 +87,14 @@ impl Merged {
     }
 }
 
-/// Gives both sides the same lines in the places of these changes.
-fn replace_all<'a>(
-    of: &str,
-    with: &str,
-    changes: impl Iterator<Item = &'a Change>,
-    sides: impl Fn(&Change) -> (Range<usize>, Range<usize>),
-) -> String {
-    let edits: Vec<TextEdit> = changes
-        .map(|change| {
-            let (range, new) = sides(change);
-            TextEdit::replace(range, &with[new])
-        })
-        .collect();
-    text::apply(of, &edits).unwrap_or_else(|error| {
-        tracing::debug!(%error, "changes of a proposal overlap");
-        of.to_owned()
+/// Applies the edits of changes to a text that they are for.
+///
+/// # Errors
+/// [`StateError::Damaged`]; a part of the changes must not be decided on.
+fn apply(inner: &WorkspaceState, of: &str, edits: &[TextEdit]) -> Result<String, StateError> {
+    text::apply(of, edits).or_else(|error| {
+        let path = directory(inner)?.path().join(FILE);
+        Err(StateError::Damaged { path, detail: format!("changes do not fit: {error}") })
     })
 }
 
@@ -200,13 +191,10 @@ impl Workspace {
             };
             let changes = || hunks.iter().filter_map(|it| it.lines.as_ref());
             let (proposed, is_left) = (&proposal.text, merged.changes.len() > hunks.len());
-            let both = |it: &Change| (it.base.clone(), it.proposed.clone());
-            let base = replace_all(&merged.base, proposed.now(), changes(), both);
-            let edit =
-                |it: &Change| TextEdit::replace(it.current.clone(), &proposed.now()[it.proposed.clone()]);
-            let edits: Vec<_> = changes().map(edit).collect();
-            let both = |it: &Change| (it.current.clone(), it.proposed.clone());
-            let after = replace_all(&document.text, proposed.now(), changes(), both);
+            let edits = edits_of(changes(), proposed.now(), |it| (&it.base, &it.proposed));
+            let base = apply(&self.inner, &merged.base, &edits)?;
+            let edits = edits_of(changes(), proposed.now(), |it| (&it.current, &it.proposed));
+            let after = apply(&self.inner, &document.text, &edits)?;
             let planned = proposed.rebased(&merged.base, proposed.now());
             let before = Arc::clone(&document.text);
             let of_file = Accepted { planned, before, after, base: is_left.then_some(base) };
@@ -309,8 +297,8 @@ impl Workspace {
                 editing.files.remove(&path);
             } else {
                 let changes = hunks.iter().filter_map(|it| it.lines.as_ref());
-                let both = |it: &Change| (it.proposed.clone(), it.base.clone());
-                let now = replace_all(proposal.text.now(), &merged.base, changes, both);
+                let edits = edits_of(changes, &merged.base, |it| (&it.proposed, &it.base));
+                let now = apply(&self.inner, proposal.text.now(), &edits)?;
                 let text = proposal.text.rebased(&merged.base, &now);
                 editing.files.insert(path.clone(), Proposal { text, accepting: None, ..proposal });
             }
@@ -320,5 +308,21 @@ impl Workspace {
             editing.store()?;
         }
         Ok(rejected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Fixture;
+
+    #[test]
+    fn changes_that_do_not_fit_are_an_error() {
+        let fixture = Fixture::new(&[]);
+        let edits = [TextEdit::replace(0..2, "x"), TextEdit::replace(1..3, "y")];
+        let damaged = apply(&fixture.workspace.inner, "1\n2\n", &edits);
+        assert!(
+            matches!(damaged, Err(StateError::Damaged { path, .. }) if path.as_path().ends_with("review/proposals.json"))
+        );
     }
 }

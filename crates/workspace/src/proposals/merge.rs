@@ -57,15 +57,26 @@ pub(super) fn merge(base: &str, proposed: &str, current: &str) -> Merge {
         changes.push(Change { base: lines, proposed: with, current: place, fits });
     }
     let fitting = changes.iter().filter(|change| change.fits);
-    let edits: Vec<_> = fitting
-        .map(|change| TextEdit::replace(change.current.clone(), &proposed[change.proposed.clone()]))
-        .collect();
+    let edits = edits_of(fitting, proposed, |it| (&it.current, &it.proposed));
     let text = text::apply(current, &edits).unwrap_or_else(|error| {
         tracing::debug!(%error, "no proposed change fits");
         changes.iter_mut().for_each(|change| change.fits = false);
         current.to_owned()
     });
     Merge { text, changes }
+}
+
+/// The edits of one side of these changes; the other one is of `with`.
+pub(super) fn edits_of<'a>(
+    changes: impl Iterator<Item = &'a Change>,
+    with: &str,
+    sides: impl Fn(&Change) -> (&Range<usize>, &Range<usize>),
+) -> Vec<TextEdit> {
+    let edit = |change: &Change| {
+        let (range, new) = sides(change);
+        TextEdit::replace(range.clone(), &with[new.clone()])
+    };
+    changes.map(edit).collect()
 }
 
 #[cfg(test)]
