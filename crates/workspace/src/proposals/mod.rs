@@ -256,9 +256,9 @@ impl WorkspaceState {
         proposals.iter().filter_map(|(path, it)| it.merged(self).document(path)).collect()
     }
 
-    /// Whether the file at `path` has proposed edits.
+    /// Whether the file at `path` has proposed edits. Blocks.
     pub(crate) fn is_proposed(&self, path: &AbsPath) -> bool {
-        self.proposals().contains_key(path)
+        self.proposals().get(path).is_some_and(|proposal| proposal.merged(self).differs())
     }
 
     /// Whether the plan changes a file with proposed edits.

@@ -484,3 +484,14 @@ fn the_rest_of_an_acceptance_stays_after_a_crash() {
     assert_eq!(session.users("a"), "one\nis\nlonger\n2\nthree\n4\n5\n");
     assert_eq!(session.shown(), [""; 0]);
 }
+
+#[test]
+fn an_edit_beside_a_proposal_that_the_user_made_is_applied() {
+    let session = Session::with_editor(&[("a", "1\n2\n3\n")], "a", "1\n2\n3\n");
+    session.edit("a", "2", "two");
+    session.types("a", "1\ntwo\n3\n");
+    // The agent's next edit of the file is applied.
+    let edit = vec![session.fixture.replace("a", "3", "three")];
+    assert!(!session.fixture.commit_as(session.run(), edit).unwrap().is_proposal());
+    assert_eq!(session.users("a"), "1\ntwo\nthree\n");
+}
