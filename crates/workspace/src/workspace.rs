@@ -373,7 +373,8 @@ impl Workspace {
         permit: Permit,
         order: Order,
     ) -> Result<Arc<Commit>, CommitError> {
-        if !permit.covers(&order.plan) {
+        // A permit for a proposal changes no file.
+        if permit.is_proposal() || !permit.covers(&order.plan) {
             return Err(CommitError::WrongPermit);
         }
         let task = self.inner.tasks.spawn(commit::commit_plan(Arc::clone(&self.inner), order));

@@ -9,7 +9,9 @@ use paths::AbsPath;
 use policy::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use workspace::{CommitError, Hunk, HunkId, HunkKind, Rejection, Review, ReviewError, RunId, Selection};
+use workspace::{
+    CommitError, Hunk, HunkId, HunkKind, PlanError, Rejection, Review, ReviewError, RunId, Selection,
+};
 
 use super::{ServiceError, SessionService};
 use crate::announce::ProjectHandle;
@@ -243,6 +245,10 @@ impl SessionService {
                     }
                     committed => committed?,
                 },
+                Err(ReviewError::Plan(PlanError::Stale { .. })) if attempts < ATTEMPTS => {
+                    attempts += 1;
+                    continue;
+                }
                 Err(ReviewError::Nothing) if is_any => return Ok(KeptView { conflicts: Vec::new() }),
                 Err(ReviewError::Conflict { skipped }) if is_any => {
                     return Ok(KeptView { conflicts: conflicts(skipped) });

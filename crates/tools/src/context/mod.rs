@@ -208,9 +208,7 @@ impl ToolContext {
         let names: Vec<String> = files.iter().map(|path| self.display_path(path)).collect();
         (!files.is_empty()).then(|| {
             let names = names.join(", ");
-            format!(
-                "not on disk: your proposed edits of {count} ({names}); the user has to accept them first"
-            )
+            format!("not on disk: your proposed edits of {count} ({names}); the user has to keep them first")
         })
     }
 

@@ -19,10 +19,14 @@ use crate::{
     Skipped, Workspace,
 };
 
-/// Lock file for decisions about proposed edits, from the plan to the end of the commit.
+/// Lock file for decisions about proposed edits.
+///
+/// It is held from the plan to the end of the commit.
 const LOCK: &str = "acceptance.lock";
 
-/// The plan to make proposed edits; other decisions wait until it is dropped or committed.
+/// The plan to make proposed edits.
+///
+/// Other decisions wait until it is dropped or committed.
 #[derive(Debug)]
 pub struct Acceptance {
     pub plan: Plan,
@@ -202,8 +206,8 @@ impl Workspace {
             files.make(Operation::Edit { path, expected: document.version, edits })?;
         }
         let label = match count {
-            1 => "accept a proposed change".to_owned(),
-            count => format!("accept {count} proposed changes"),
+            1 => "keep a proposed change".to_owned(),
+            count => format!("keep {count} proposed changes"),
         };
         let plan = files.into_plan(label)?;
         Ok(Acceptance { plan, run, skipped, accepted, lock })

@@ -315,7 +315,7 @@ impl WorkspaceState {
             editing.files.insert(path.clone(), proposal);
         }
         editing.store()?;
-        notes.push("proposed: neither the disk nor the editor has it until the user accepts it".to_owned());
+        notes.push("proposed: neither the disk nor the editor has it until the user keeps it".to_owned());
         let files = plan.changes.iter().map(|change| CommittedFile {
             path: change.path.clone(),
             kind: change.kind.clone(),

@@ -346,7 +346,7 @@ fn runs_are_accepted_and_dropped_on_their_own() {
     assert_eq!(session.fixture.text("a"), "one\n2\n3\n");
     session.accept(Selection::All).unwrap();
     assert_eq!(session.fixture.text("a"), "one\n2\nthree\n");
-    let label = "accept a proposed change".to_owned();
+    let label = "keep a proposed change".to_owned();
     assert_eq!(history(&session), [(label.clone(), Some(1)), (label, Some(0))]);
     session.fixture.apply_undo(session.workspace().plan_undo(&Undo::Run(session.runs[0].clone())));
     assert_eq!(session.fixture.text("a"), "1\n2\nthree\n");
@@ -361,7 +361,7 @@ fn undo_of_a_run_reverts_and_drops_its_changes() {
     session.accept(Selection::Hunks(&[first])).unwrap();
     session.types("a", "one\n2\n3\n4\nmine\n");
     let undo = session.workspace().plan_undo(&Undo::LastRun);
-    let label = "undo: accept a proposed change; drop a proposed change";
+    let label = "undo: keep a proposed change; drop a proposed change";
     assert_eq!(undo.as_ref().unwrap().plan.label(), label);
     session.fixture.apply_undo(undo);
     assert_eq!((session.users("a"), session.seen("a")), ("1\n2\n3\n4\nmine\n".into(), session.users("a")));
