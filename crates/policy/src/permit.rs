@@ -23,7 +23,7 @@ impl Permit {
         self.digest == change.digest()
     }
 
-    /// Whether the change may only be proposed to the user, who accepts it later.
+    /// Whether the change may only be proposed to the user, who decides later.
     pub fn is_proposal(&self) -> bool {
         self.is_proposal
     }

@@ -217,7 +217,9 @@ fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -
         return Err(format!("{link} of the repository is a link"));
     }
     // Git prints lines of such a file, of a linked one, or of one beside other objects.
-    if let Some(file) = repository.and_then(|it| doubtful_file(&it.git.join("objects/info"))) {
+    let directories = ["objects/info", "objects/info/commit-graphs"];
+    let doubtful = |git: &AbsPath| directories.iter().find_map(|name| doubtful_file(&git.join(name)));
+    if let Some(file) = repository.and_then(|it| doubtful(&it.git)) {
         return Err(format!("{file} may lead git to other files"));
     }
     let settings = repository.iter().flat_map(|it| &it.settings);
@@ -251,17 +253,23 @@ fn may_have_keys(commands: &[GitCommand<'_>], repository: Option<&Repository>) -
         .map_or(Ok(()), |word| Err(format!("{word} is not the URL of a server")))
 }
 
-/// A link or a list of other repositories, at or below a directory of git.
-fn doubtful_file(path: &AbsPath) -> Option<AbsPath> {
-    if path.as_path().is_symlink() || path.file_name().ends_with("alternates") && path.as_path().exists() {
-        return Some(path.clone());
-    }
-    let entries = path.as_path().is_dir().then(|| std::fs::read_dir(path.as_path()).ok()).flatten();
-    // A name that is not Unicode is not git's.
-    entries.into_iter().flatten().flatten().find_map(|entry| match AbsPath::new(entry.path().to_str()?) {
-        Some(path) => doubtful_file(&path),
-        None => Some(path.clone()),
-    })
+/// A link or a list of other repositories in a directory of git.
+///
+/// The directory itself if it is a link or cannot be read.
+fn doubtful_file(directory: &AbsPath) -> Option<AbsPath> {
+    let entries = match std::fs::read_dir(directory.as_path()) {
+        _ if directory.as_path().is_symlink() => return Some(directory.clone()),
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(_) => return Some(directory.clone()),
+    };
+    let is_doubtful = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let is_link = entry.file_type().map_or(true, |it| it.is_symlink());
+        let name = entry.file_name();
+        Some(name.to_string_lossy().into_owned()).filter(|it| is_link || it.ends_with("alternates"))
+    };
+    entries.into_iter().find_map(is_doubtful).map(|name| directory.join(name))
 }
 
 /// Whether an address is `https://HOST/PATH`, `HOST:PATH` and the like.

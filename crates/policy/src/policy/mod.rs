@@ -223,7 +223,7 @@ impl Policy {
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The policy that permits edits only as proposals, or not so.
+    /// The policy with or without proposals (`edit.mode`).
     #[must_use]
     pub fn proposing(&self, proposes: bool) -> Self {
         let options = PolicyOptions { proposes, ..PolicyOptions::clone(&self.options) };

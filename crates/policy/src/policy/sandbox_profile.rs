@@ -35,7 +35,7 @@ struct Tool {
     reads: &'static [&'static str],
     /// The subcommands that use them; empty for all.
     subcommands: Names,
-    /// Why others do not.
+    /// The reason that other subcommands have no logins; empty if they need none.
     others: &'static str,
     /// Whether it reaches servers and agents by protocols of its own.
     is_direct: bool,
@@ -225,8 +225,8 @@ impl Policy {
         let note = git.withheld.take().map(|why| ("git", why));
         let note = note.or_else(|| Some(("the command", withheld.filter(|why| !why.is_empty())?)));
         let note = note.map(|(name, why)| format!("{name} ran without keys or direct network access: {why}"));
-        let names = line.commands.iter().filter_map(|it| it.words.first());
-        let outside = names.into_iter().find(|name| OUTSIDE.contains(&name.as_str()));
+        let mut names = line.commands.iter().filter_map(|it| it.words.first());
+        let outside = names.find(|name| OUTSIDE.contains(&name.as_str()));
         let outside =
             outside.map(|name| format!("{name} has its logins and the network only outside the sandbox"));
         let note = note.or(outside);
