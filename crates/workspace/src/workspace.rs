@@ -377,14 +377,7 @@ impl Workspace {
         if permit.is_proposal() || !permit.covers(&order.plan) {
             return Err(CommitError::WrongPermit);
         }
-        let task = self.inner.tasks.spawn(commit::commit_plan(Arc::clone(&self.inner), order));
-        match task.await {
-            Ok(result) => result,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(CommitError::Stopped),
-            },
-        }
+        finished(self.inner.tasks.spawn(commit::commit_plan(Arc::clone(&self.inner), order)).await)
     }
 
     /// Receives every later commit through this value and its clones.
@@ -444,4 +437,14 @@ impl Workspace {
     pub fn history(&self) -> Result<Vec<CommitRecord>, StateError> {
         undo::history(&self.inner)
     }
+}
+
+/// The result of a task of a commit; continues its panic.
+pub(crate) fn finished(
+    ended: Result<Result<Arc<Commit>, CommitError>, tokio::task::JoinError>,
+) -> Result<Arc<Commit>, CommitError> {
+    ended.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(CommitError::Stopped),
+    })
 }

@@ -179,7 +179,7 @@ fn outlined(context: &ToolContext, document: &Document, outline: &str) -> ToolRe
 fn state_notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if document.owner == Owner::Proposed {
-        notes.push("proposed: the user did not accept this text yet, and no file has it".to_owned());
+        notes.push("proposed: no file and no buffer has this text until the user keeps it".to_owned());
     }
     if let Owner::Editor { dirty: true } = document.owner {
         let on_disk = if document.path.as_path().exists() { "an older text" } else { "no file yet" };

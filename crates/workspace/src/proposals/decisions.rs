@@ -14,6 +14,7 @@ use crate::plan::simulate::Files;
 use crate::review::tracked::TrackedText;
 use crate::review::{self, line_range, place};
 use crate::state::WorkspaceState;
+use crate::workspace::finished;
 use crate::{
     Commit, CommitError, Hunk, HunkId, HunkKind, Operation, Plan, ReviewError, ReviewFile, RunId, Selection,
     Skipped, Workspace,
@@ -103,10 +104,12 @@ fn apply(inner: &WorkspaceState, of: &str, edits: &[TextEdit]) -> Result<String,
 }
 
 impl WorkspaceState {
-    /// The last run with proposed edits.
+    /// The last run with proposed edits. Blocks.
     pub(crate) fn last_proposing_run(&self) -> Option<RunId> {
+        let hunks = |proposal: &Proposal| proposal.merged(self).hunks(proposal);
         let proposals = self.proposals();
-        proposals.values().flat_map(|it| &it.runs).max_by(|a, b| a.0.cmp(&b.0)).cloned()
+        let runs = proposals.values().flat_map(hunks).flat_map(|it| it.hunk.runs);
+        runs.max_by(|a, b| a.0.cmp(&b.0))
     }
 
     /// Number of proposed changes of a run. Blocks.
@@ -215,9 +218,21 @@ impl Workspace {
 
     /// Makes accepted changes in the editor or on the disk.
     ///
+    /// Not cancellable: it finishes even when this future is dropped.
+    ///
     /// # Errors
     /// [`CommitError`]; the changes stay proposals then.
     pub async fn commit_acceptance(
+        &self,
+        acceptance: Acceptance,
+        permit: Permit,
+    ) -> Result<Arc<Commit>, CommitError> {
+        let workspace = self.clone();
+        let work = async move { workspace.commit_accepted(acceptance, permit).await };
+        finished(self.inner.tasks.spawn(work).await)
+    }
+
+    async fn commit_accepted(
         &self,
         acceptance: Acceptance,
         permit: Permit,
@@ -261,7 +276,10 @@ impl Workspace {
         update(None).await?;
         let order = Order { plan, run, undoes: Vec::new(), redo: false, accepted: true };
         let committed = self.spawn_commit(permit, order).await;
-        update(Some(committed.is_ok())).await?;
+        if let Err(error) = update(Some(committed.is_ok())).await {
+            // The next read of the proposal recognizes the text after the commit.
+            tracing::warn!(%error, "the end of a decision on proposals is not stored");
+        }
         drop(lock);
         committed
     }

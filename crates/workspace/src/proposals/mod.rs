@@ -190,7 +190,6 @@ impl<'a> Editing<'a> {
 
     fn store(self) -> Result<(), StateError> {
         let directory = directory(self.inner)?;
-        let mut known = self.inner.proposals.0.lock();
         if self.files.is_empty() {
             directory.remove(FILE)?;
         } else {
@@ -203,7 +202,8 @@ impl<'a> Editing<'a> {
             directory.write_atomic(FILE, &json)?;
         }
         let stamp = Stamp::of(directory.path().join(FILE).as_path());
-        *known = Known { stamp: Some(stamp), at: Some(Instant::now()), files: Arc::new(self.files) };
+        let known = Known { stamp: Some(stamp), at: Some(Instant::now()), files: Arc::new(self.files) };
+        *self.inner.proposals.0.lock() = known;
         Ok(())
     }
 }
@@ -301,8 +301,9 @@ impl WorkspaceState {
                 None => return Err(not_proposed(path, "deleting a file")),
             }
             if is_lost || changes.iter().any(|change| !change.fits) {
+                let what = if is_lost { "deleted the file" } else { "changed these lines" };
                 let path = crate::plan::relative(&self.root, path);
-                notes.push(format!("{path}: the user changed lines of an earlier proposal, which is gone"));
+                notes.push(format!("{path}: dropped earlier proposed changes, because the user {what}"));
             }
             let is_new = current.is_none();
             if !is_new && text.base() == text.now() {
@@ -315,7 +316,7 @@ impl WorkspaceState {
             editing.files.insert(path.clone(), proposal);
         }
         editing.store()?;
-        notes.push("proposed: neither the disk nor the editor has it until the user keeps it".to_owned());
+        notes.push("proposed: no file and no buffer changes until the user keeps it".to_owned());
         let files = plan.changes.iter().map(|change| CommittedFile {
             path: change.path.clone(),
             kind: change.kind.clone(),

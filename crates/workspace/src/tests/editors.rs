@@ -23,7 +23,7 @@ pub(super) struct Scripted {
     /// Texts that the user types, last first: one after each read of a document.
     pub(super) typed: Mutex<Vec<String>>,
     /// The write of another program during the commit.
-    meanwhile: Mutex<Option<(AbsPath, String)>>,
+    pub(super) meanwhile: Mutex<Option<(AbsPath, String)>>,
     /// The work of another thread during the commit.
     pub(super) during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }

@@ -268,7 +268,7 @@ fn the_next_proposal_reports_an_earlier_conflict() {
     session.edit("a", "2", "two");
     session.types("a", "1\nmine\n3\n");
     let commit = session.propose(vec![session.fixture.replace("a", "3", "three")]);
-    assert_eq!(commit.notes[0], "a: the user changed lines of an earlier proposal, which is gone");
+    assert_eq!(commit.notes[0], "a: dropped earlier proposed changes, because the user changed these lines");
     assert_eq!(session.seen("a"), "1\nmine\nthree\n");
 }
 
@@ -494,4 +494,36 @@ fn an_edit_beside_a_proposal_that_the_user_made_is_applied() {
     let edit = vec![session.fixture.replace("a", "3", "three")];
     assert!(!session.fixture.commit_as(session.run(), edit).unwrap().is_proposal());
     assert_eq!(session.users("a"), "1\ntwo\nthree\n");
+}
+
+#[test]
+fn each_undo_drops_the_last_run_that_is_left() {
+    let mut session = Session::new(&[("a", "1\n2\n3\n")]);
+    session.edit("a", "1", "one");
+    session.runs.push(RunId::new());
+    session.edit("a", "3", "three");
+    session.fixture.undo();
+    assert_eq!(session.seen("a"), "one\n2\n3\n");
+    session.fixture.undo();
+    assert_eq!(session.seen("a"), "1\n2\n3\n");
+    assert!(matches!(session.workspace().plan_undo(&Undo::LastRun), Err(UndoError::Nothing { .. })));
+}
+
+#[test]
+fn a_commit_is_reported_although_its_proposal_cannot_be_stored() {
+    let session = Session::with_editor(&[("a", "1\n2\n")], "a", "1\n2\n");
+    session.edit("a", "1", "one");
+    *session.editor().meanwhile.lock() = Some((session.stored(), "damaged".to_owned()));
+    session.accept(Selection::All).unwrap();
+    assert_eq!(session.users("a"), "one\n2\n");
+}
+
+#[test]
+fn a_permit_to_propose_permits_no_commit() {
+    let session = Session::new(&[("a", "1\n")]);
+    let plan = session.fixture.plan(vec![session.fixture.replace("a", "1", "one")]).unwrap();
+    let permit = proposal_permit(&plan);
+    let refused = block_on(session.workspace().applied().commit(plan, permit, session.run()));
+    assert!(matches!(refused, Err(CommitError::WrongPermit)));
+    assert_eq!(session.fixture.text("a"), "1\n");
 }
