@@ -152,6 +152,9 @@ fn the_users_lines_win_over_a_proposal() {
     let text = TEXT.replace("two = 2", "two = 'mine'").replace("four = 4", "four = 44");
     assert_eq!(editor.text(&file), text);
     assert_eq!(hunks(&mut editor, &session), [conflict]);
+    // Without the session, no review would have it.
+    let deleted = editor.request("pilcrow/session/delete", json!({ "session": session }));
+    assert_eq!(deleted["error"]["data"]["code"], "wrong_state", "{deleted}");
     review(&mut editor, &session, "reject", json!({}));
     assert_eq!(hunks(&mut editor, &session), [""; 0]);
     assert_eq!(editor.text(&file), text);

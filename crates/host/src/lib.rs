@@ -27,7 +27,7 @@ use paths::Homes;
 
 pub use announce::{Announcement, Announcer, ProjectHandle, ServedProject};
 pub use frontend::{Frontend, HeadlessFrontend};
-pub use project::{Access, Project};
+pub use project::{Access, Project, open_proposals};
 pub use request::{
     BranchReport, BranchRequest, CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RequestError,
     RunReport, Stop, ToolCallRequest, UndoRequest, parse_compact,

@@ -216,8 +216,8 @@ pub struct Proxy {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// Whether the agent's edits are applied, or only proposed: then no file and no
-    /// buffer has them until the user keeps them in the review.
+    /// Whether Pilcrow applies the agent's edits, or proposes them: a file or buffer
+    /// changes only when the user keeps a proposal in the review.
     #[schemars(extend("default" = "apply", "x-pilcrow-class" = "policy"))]
     pub mode: OneOf<EditMode>,
     /// Time that an edit waits for its diagnostics after it is made. An event and

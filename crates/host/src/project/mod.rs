@@ -331,3 +331,18 @@ pub fn settings(
     config.warnings.iter().for_each(|warning| notify(warning));
     Ok(config)
 }
+
+/// Why a session must not be deleted: it has proposed edits. Blocks.
+///
+/// No review would have them.
+pub fn open_proposals(store: &SessionStore, workspace: &Workspace, session: &str) -> Option<String> {
+    let runs = store.load(session).ok()?.runs(None);
+    let files = workspace.proposed_files_of(&runs);
+    let names: Vec<String> = files.iter().map(|path| workspace.relative(path)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "the session has proposed edits of {}; keep or reject them in the review, or drop them with `pilcrow undo`",
+            names.join(", ")
+        )
+    })
+}

@@ -279,7 +279,7 @@ impl SessionService {
 
     /// Opens the session again with another profile.
     ///
-    /// The mode, the handling of edits and the thinking level stay.
+    /// The mode, the edit mode and the thinking level stay.
     async fn set_agent(
         &self,
         live: &Arc<LiveSession>,
@@ -364,14 +364,19 @@ impl SessionService {
     /// Closes and deletes a session.
     ///
     /// # Errors
-    /// When there is no such session, or another process has it open.
+    /// When there is no such session, another process has it open, or it has proposed edits.
     pub async fn delete(&self, request: DeleteSession, project: &Project) -> Result<Done, ServiceError> {
         let _opening = self.opening.lock().await;
+        let (store, workspace) = (project.sessions()?, project.workspace.clone());
+        let (id, checked) = (request.session.clone(), store.clone());
+        let open = move || crate::project::open_proposals(&checked, &workspace, &id);
+        if let Some(message) = tokio::task::spawn_blocking(open).await? {
+            return Err(ServiceError::new(ErrorCode::WrongState, message));
+        }
         let was_live = self.find(&request.session);
         if let Some(live) = &was_live {
             self.end(live).await;
         }
-        let store = project.sessions()?;
         match tokio::task::spawn_blocking(move || store.delete(&request.session)).await? {
             // A live session without an entry has no file.
             Err(StoreError::NotFound { .. }) if was_live.is_some() => Ok(Done {}),

@@ -13,7 +13,7 @@ use crate::session::SessionConfigSource;
 /// Names of the modes of the policy, which decides where no rule does.
 const MODES: [(&str, Mode); 3] =
     [("permissive", Mode::Permissive), ("prompt", Mode::Prompt), ("strict", Mode::Strict)];
-/// Handling of the agent's edits.
+/// Names of the edit modes (`edit.mode`).
 const EDITS: [(&str, EditMode); 2] = [("apply", EditMode::Apply), ("propose", EditMode::Propose)];
 /// Value of an option without a choice of the user.
 const DEFAULT: &str = "default";
@@ -85,9 +85,8 @@ pub(super) fn set(
         }
         "edits" => {
             let edits = EDITS.iter().find(|(name, _)| *name == value);
-            let (_, edits) = edits.ok_or_else(|| {
-                invalid(format!("unknown handling of edits {value:?}; use apply or propose"))
-            })?;
+            let (_, edits) =
+                edits.ok_or_else(|| invalid(format!("unknown edit mode {value:?}; use apply or propose")))?;
             session.set_policy(&source.set_edits(*edits));
         }
         _ => {

@@ -52,7 +52,7 @@ struct Current {
     pending: Vec<String>,
     /// The mode that the user chose for the session.
     mode: Option<Mode>,
-    /// The handling of edits that the user chose for the session.
+    /// The edit mode that the user chose for the session.
     edits: Option<EditMode>,
     /// Whether the user chose the model for the session.
     keeps_model: bool,
@@ -147,13 +147,13 @@ impl SessionConfigSource {
         self.policy_under(&state.config, &state)
     }
 
-    /// Returns the handling of the session's edits.
+    /// Returns the edit mode of the session.
     pub(crate) fn edits(&self) -> EditMode {
         let state = self.state();
         state.edits.unwrap_or(state.config.values.edit.mode.0)
     }
 
-    /// Sets the handling of edits instead of that of the settings; returns the policy.
+    /// Sets the edit mode instead of that of the settings; returns the policy.
     pub(crate) fn set_edits(&self, edits: EditMode) -> Policy {
         let mut state = self.state();
         state.edits = Some(edits);

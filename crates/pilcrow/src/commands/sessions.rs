@@ -59,7 +59,7 @@ pub async fn perform(command: cli::Sessions, target: cli::CommandTarget) -> anyh
         cli::Sessions::Export { id, format } => export(&opened()?.1, id.as_deref(), format),
         cli::Sessions::Delete { ids } => {
             let (project, store) = opened()?;
-            let done = delete(&store, &ids);
+            let done = delete(&project, &store, &ids);
             let index = index_directory(project.workspace.state());
             index
                 .and_then(|index| session_search::forget(&index))
@@ -378,8 +378,11 @@ fn states(project: &Project) -> Result<Vec<StateDir>, StateError> {
     all.list()?.iter().map(|name| all.child(name)).collect()
 }
 
-fn delete(store: &SessionStore, ids: &[String]) -> anyhow::Result<Outcome> {
+fn delete(project: &Project, store: &SessionStore, ids: &[String]) -> anyhow::Result<Outcome> {
     for id in ids {
+        if let Some(message) = host::open_proposals(store, &project.workspace, id) {
+            anyhow::bail!("{id} is not deleted: {message}");
+        }
         output::line(&format!("deleted {}", store.delete(id)?));
     }
     Ok(Outcome::Done)
